@@ -1,10 +1,10 @@
-//! Figures: programs that measure, each with its budgets.
+//! Benchmarks, each with its limits.
 
 use crate::command::{cargo, command, has, root, run as run_command};
 use crate::peers;
 use crate::verify::with_tools;
 
-/// Runs what `cargo xtask bench WHAT` names.
+/// Runs `cargo xtask bench WHAT`.
 ///
 /// # Errors
 /// When a program that it needs is missing, or a budget is missed.
@@ -30,7 +30,7 @@ fn laboratory(what: &str, options: &[&str]) -> Result<(), String> {
         return Err(format!("{missing} is not installed; apt-get install util-linux dnsperf bind9-dnsutils"));
     }
     if of_server {
-        // The server that is measured lies beside the program that measures.
+        // The measured server is in the same folder as the bench.
         cargo(&["build", "--quiet", "--release", "-p", "catamaran-server"])?;
     }
     let mut arguments = vec!["bench", "--quiet", "-p", "catamaran-lab", "--bench", what, "--"];
@@ -56,7 +56,7 @@ fn traces(options: &[&str]) -> Result<(), String> {
     cargo(&arguments)
 }
 
-/// What the store and a replica need for one change in a zone of a million names.
+/// Measures the cost of one change in a zone of a million names, in the store and in a replica.
 fn store() -> Result<(), String> {
     cargo(&["run", "--quiet", "--release", "-p", "catamaran-store", "--example", "store_figures"])?;
     cargo(&["run", "--quiet", "--release", "-p", "catamaran-replica", "--example", "replica_figures"])

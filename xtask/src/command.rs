@@ -5,7 +5,7 @@ use std::process::Command;
 
 /// The root of the workspace.
 pub(crate) fn root() -> PathBuf {
-    // What cargo says now: clones that share a target folder share this program too.
+    // Read from the environment at run time, because clones that share a target folder share this program.
     let own = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     Path::new(&own).parent().expect("xtask lies in the workspace").to_path_buf()
 }
@@ -39,12 +39,12 @@ pub(crate) fn run(mut command: Command) -> Result<(), String> {
     eprintln!("xtask: {shown}");
     match command.status() {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("`{shown}` ended with {status}")),
-        Err(error) => Err(format!("`{shown}` did not start: {error}")),
+        Ok(status) => Err(format!("`{shown}` exited with {status}")),
+        Err(error) => Err(format!("cannot run `{shown}`: {error}")),
     }
 }
 
-/// Whether a program stands on PATH or among the system's programs.
+/// Whether a program is on PATH or in the system directories.
 pub(crate) fn has(program: &str) -> bool {
     let path = std::env::var("PATH").unwrap_or_default();
     path.split(':').chain(["/usr/sbin", "/sbin"]).any(|folder| Path::new(folder).join(program).is_file())

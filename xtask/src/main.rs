@@ -1,4 +1,4 @@
-//! The project's own gate. `cargo xtask help` lists the commands.
+//! The development commands of the project. `cargo xtask help` lists them.
 #![forbid(unsafe_code)]
 
 mod bench;
@@ -19,43 +19,41 @@ use std::process::ExitCode;
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  test [--full]   every test: units, simulations, real processes, comparisons with the Debian peers
-                  (installed when run as root; otherwise named and skipped in plain sight; with CI=true and
-                  with --full a missing one is a failure that says how to get it), and 300 simulated
-                  clusters, each counted as a test; then the planted bugs (`sim --planted`).
-                  --full sends all of the recorded and generated queries, simulates 3,000, drives the clients that
-                  take long to fetch (certbot with Pebble, lego, external-dns), and builds the software of an older
-                  commit, beside which this one must run.
-  verify          the whole gate, read-only: format, clippy, tidy, docs, deny, loom and sanitizer
-                  over the store, the instructions of each step of an answer (`bench instructions`; without
-                  valgrind they are skipped in plain sight, with CI=true that is a failure), each fuzz target
-                  for a moment, test, 60 s of simulation, each row of torture once (as root)
-  torture         run each kind of fault once on clusters of real nodes, and check the clients' histories with
-                  porcupine and our own checks (docs/internals/torture.md). `--help` lists the options, `--list` the
-                  faults.
-                  Needs root and Go
-  fix             what can be mended by tools: format and clippy's suggestions
-  bench load      how fast catlab's load engine is beside a bare loop and dnsperf, and how true to its plan
-  bench measuring what catlab and dnsperf say of servers with known faults (`-- --help` of each: its options)
-  bench read      answers a second, memory and load time, ours and the peers in turn; what our guards cost
+  test [--full]   Run the test suite: unit tests, real processes, comparisons with other servers, 300 simulated
+                  clusters, and the planted bugs (`sim --planted`). As root, missing Debian packages are installed.
+                  Tests whose tools are missing are skipped and listed; with CI=true or --full they fail.
+                  --full adds the slow ones: all recorded and generated queries, 3,000 simulated clusters, clients
+                  that take long to fetch (certbot with Pebble, lego, external-dns), and a cluster with nodes of an
+                  older build
+  verify          Run the whole gate, read-only: format, clippy, tidy, docs, deny, loom and sanitizers over the store,
+                  instruction counts (`bench instructions`; skipped without valgrind, an error with CI=true), each
+                  fuzz target briefly, test, 60 s of simulation, and each torture row once (as root)
+  torture         Run each kind of fault once on clusters of real nodes, and check the clients' histories with
+                  porcupine and our own checks (docs/internals/torture.md). Needs root and Go.
+                  `--help` lists the options, `--list` the faults
+  fix             Fix formatting and apply the suggestions of clippy
+  bench load      Compare catlab's load engine with a bare loop and dnsperf, and its send times with the plan
+  bench measuring Compare the results of catlab and dnsperf for servers with known faults
+  bench read      Measure queries/s, memory, load time and the cost of client protection, ours and other servers
   bench transports
-                  answers a second over TCP, DoT, DoH and DoQ, beside our own UDP and the peers
-  bench calm      whether the slowest queries are slower while zones change
-  bench write     signed updates a second and how long each takes, ours with 1, 3 and 5 nodes and the peers in turn
-                  (--only kills,partitions,one-way,queries,away,quiet: what clients see meanwhile, and when nodes fail)
-  bench replay    how near to a trace its queries arrive, by the kernel's stamps, and how fast they can be sent
-  bench traces    how fast traces are read and written, in each of three forms
-  bench store     what the store and a replica need for one change in a zone of a million names
+                  Measure queries/s over TCP, DoT, DoH and DoQ, ours over UDP, and other servers
+  bench calm      Measure the slowest queries while zones change
+  bench write     Measure signed updates/s and their latency, ours with 1, 3 and 5 nodes, and other servers
+                  (--only kills,partitions,one-way,queries,away,quiet: what clients observe when nodes fail)
+  bench replay    Measure send times of a replay against the trace, by kernel timestamps, and the peak rate
+  bench traces    Measure the speed of reading and writing traces in each of three formats
+  bench store     Measure the cost of one change in a zone of a million names
   bench instructions
-                  what each step of an answer takes, counted under callgrind and held to limits
+                  Count the instructions of each step of a response under callgrind, and compare them with limits
+                  (each `bench` command: `-- --help` lists its options)
   fuzz [--seconds N] [TARGET]
-                  throws altered bytes at what reads those of others, N seconds a target: by libFuzzer where
-                  cargo-fuzz and a nightly toolchain are, otherwise by our own means
-  sim [OPTIONS]   simulated clusters: catamaran-sim with its options, e.g. `sim --seeds 300`
-  sim --planted   check that the simulator and the tests find the planted bugs
+                  Fuzz the parsers, N seconds per target: with libFuzzer if cargo-fuzz and a nightly toolchain are
+                  installed, otherwise with a built-in mutator
+  sim [OPTIONS]   Simulate clusters: catamaran-sim with its options, for example `sim --seeds 300`
+  sim --planted   Check that the simulator and the tests find the planted bugs
                   (docs/internals/planted-bugs.md; `sim --help` lists the options)
-  memory          loom, AddressSanitizer and miri over the store, as far as they are installed
-  tidy            the project's own rules about its files
+  memory          Run loom, AddressSanitizer and miri over the store, as far as they are installed
+  tidy            Check the project's own rules about its files
 ";
 
 fn main() -> ExitCode {

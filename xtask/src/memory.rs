@@ -1,14 +1,15 @@
-//! The checks of the one core crate with `unsafe`: every interleaving (loom), every access (AddressSanitizer, miri).
+//! Checks of the store, the only core crate with `unsafe`: every interleaving (loom), every access (AddressSanitizer,
+//! miri).
 //!
-//! Loom runs on any toolchain. The others need nightly, and miri its component; where these are not installed the check
-//! is skipped, in plain sight.
+//! Loom runs on any toolchain. The others need nightly, and miri its component. Missing ones are skipped with a
+//! message.
 
 use crate::command::{command, run, target};
 use std::process::{Command, Stdio};
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Runs what can be run here.
+/// Runs the checks that are installed.
 ///
 /// # Errors
 /// The first check that fails.
@@ -30,7 +31,7 @@ pub(crate) fn check() -> Result<(), String> {
     Ok(())
 }
 
-/// Flags of the compiler make other artefacts of everything: each check has a target folder of its own.
+/// Each check has its own target folder, because its compiler flags rebuild everything.
 fn with_flags(name: &str, flags: &str, arguments: &[&str]) -> Command {
     // The proxy of rustup, which knows `+nightly`; within `cargo xtask` CARGO names one toolchain's own.
     let mut cargo = command("cargo", arguments);
@@ -41,7 +42,7 @@ fn with_flags(name: &str, flags: &str, arguments: &[&str]) -> Command {
     cargo
 }
 
-/// Whether cargo does this here.
+/// Whether cargo supports these arguments here.
 pub(crate) fn is_there(arguments: &[&str]) -> bool {
     let mut cargo = command("cargo", arguments);
     cargo.env_remove("RUSTUP_TOOLCHAIN").stdout(Stdio::null()).stderr(Stdio::null());

@@ -21,7 +21,7 @@ const PEERS: &[(&str, &str)] = &[
     // Resolvers that walk an emulated hierarchy.
     ("pdns_recursor", "pdns-recursor"),
     ("kresd", "knot-resolver"),
-    // Carries what the laboratory's agents are told.
+    // Carries the messages to the agents of the laboratory.
     ("nats-server", "nats-server"),
     ("curl", "curl"),
     ("xz", "xz-utils"),
@@ -207,22 +207,22 @@ pub(crate) fn supply_coredns(bench: &mut Command) {
 fn lego() -> Result<(), String> {
     let place = folder().join("lego-source");
     let module = place.join("module");
-    let said = |error: std::io::Error| format!("{}: {error}", place.display());
+    let failed = |error: std::io::Error| format!("{}: {error}", place.display());
     if place.exists() {
-        std::fs::remove_dir_all(&place).map_err(said)?;
+        std::fs::remove_dir_all(&place).map_err(failed)?;
     }
-    std::fs::create_dir_all(&place).map_err(said)?;
+    std::fs::create_dir_all(&place).map_err(failed)?;
     let own = format!(
         "module lego-with-one-provider\n\ngo 1.26.0\n\nrequire {LEGO} {LEGO_VERSION}\n\nreplace {LEGO} => ./module\n"
     );
     let mut download = command("go", &["mod", "download", "-json", &format!("{LEGO}@{LEGO_VERSION}")]);
-    let output = download.current_dir(&place).env("GOTOOLCHAIN", "local").output().map_err(said)?;
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    let folder_of = told.lines().find_map(|line| line.trim().strip_prefix("\"Dir\": \"")?.split('"').next());
-    let source = folder_of.ok_or_else(|| format!("go mod download {LEGO}: {told}"))?;
+    let output = download.current_dir(&place).env("GOTOOLCHAIN", "local").output().map_err(failed)?;
+    let listing = String::from_utf8_lossy(&output.stdout).into_owned();
+    let folder_of = listing.lines().find_map(|line| line.trim().strip_prefix("\"Dir\": \"")?.split('"').next());
+    let source = folder_of.ok_or_else(|| format!("go mod download {LEGO}: {listing}"))?;
     run(command("cp", &["-r", "--no-preserve=mode", source, &module.display().to_string()]))?;
-    std::fs::copy(root().join(LEGO_PROVIDER), module.join(LEGO_PROVIDERS)).map_err(said)?;
-    std::fs::write(place.join("go.mod"), own).map_err(said)?;
+    std::fs::copy(root().join(LEGO_PROVIDER), module.join(LEGO_PROVIDERS)).map_err(failed)?;
+    std::fs::write(place.join("go.mod"), own).map_err(failed)?;
     let mut go = command("go", &["build", "-mod=mod", "-o"]);
     go.arg(folder().join("lego")).arg(LEGO);
     go.current_dir(&place).env("GOTOOLCHAIN", "local");
@@ -251,7 +251,7 @@ impl Fetched {
 }
 
 /// Tells tests where the programs are that Debian does not have; what is not there they look for on PATH.
-pub(crate) fn tell(tests: &mut Command) {
+pub(crate) fn set_environment(tests: &mut Command) {
     for fetched in FETCHED.iter().filter(|fetched| fetched.is_there() && std::env::var_os(fetched.variable).is_none()) {
         tests.env(fetched.variable, folder().join(fetched.path));
     }
@@ -288,16 +288,16 @@ pub(crate) fn ensure(extent: Extent) -> Result<(), String> {
     if !missing.is_empty() {
         by_hand.push(format!("apt-get install {}", missing.join(" ")));
     }
-    let notice = judge(&by_hand, is_all_demanded(extent))?;
+    let notice = report_missing(&by_hand, is_all_demanded(extent))?;
     notice.into_iter().for_each(|notice| println!("xtask: {notice}"));
     Ok(())
 }
 
-/// What is said of peers that are missing, which these commands would install.
+/// The message about missing programs, which these commands would install.
 ///
 /// # Errors
 /// When all of them are demanded.
-fn judge(by_hand: &[String], is_demanded: bool) -> Result<Option<String>, String> {
+fn report_missing(by_hand: &[String], is_demanded: bool) -> Result<Option<String>, String> {
     let commands = by_hand.join("; ");
     match (by_hand.is_empty(), is_demanded) {
         (true, _) => Ok(None),
@@ -355,14 +355,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_fails_only_where_it_is_demanded_and_is_named_there() {
+    fn missing_programs_fail_only_if_demanded_and_are_named() {
         let missing = ["pip install certbot".to_owned(), "apt-get install nsd".to_owned()];
-        let refused = judge(&missing, true).unwrap_err();
-        let told = judge(&missing, false).unwrap().unwrap();
-        for said in [refused, told] {
-            assert!(missing.iter().all(|command| said.contains(command)), "{said}");
+        let refused = report_missing(&missing, true).unwrap_err();
+        let listed = report_missing(&missing, false).unwrap().unwrap();
+        for text in [refused, listed] {
+            assert!(missing.iter().all(|command| text.contains(command)), "{text}");
         }
-        assert_eq!(judge(&[], true), Ok(None));
+        assert_eq!(report_missing(&[], true), Ok(None));
         assert!(is_all_demanded(Extent::Full));
     }
 }

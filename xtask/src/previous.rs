@@ -1,4 +1,4 @@
-//! The build before this one, for the test of two builds in one cluster (`crates/server/tests/it/upgrade.rs`).
+//! Builds an older version, for the test with two builds in one cluster (`crates/server/tests/it/upgrade.rs`).
 
 use crate::command::{command, run};
 use crate::peers::folder;
@@ -6,9 +6,9 @@ use crate::test::PROFILE;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// The last commit of feature level 2 (docs/internals/decisions/0013). Another one is pinned when a level is released.
+/// The last commit of feature level 2 (docs/internals/decisions/0013). It changes when a level is released.
 const COMMIT: &str = "a117470898dc4e9eb5a9bab6207c1d83a97b95be";
-/// Tells the test where the program is.
+/// The environment variable with the path of the program.
 const VARIABLE: &str = "CATAMARAN_PREVIOUS";
 
 fn home() -> PathBuf {
@@ -19,24 +19,22 @@ fn program() -> PathBuf {
     home().join("target").join(PROFILE).join("catamaran")
 }
 
-/// Tells tests where it is, if it is there.
-pub(crate) fn tell(tests: &mut Command) {
+/// Sets the variable for tests, if the program exists.
+pub(crate) fn set_environment(tests: &mut Command) {
     if program().exists() && std::env::var_os(VARIABLE).is_none() {
         tests.env(VARIABLE, program());
     }
 }
 
-/// Builds it, from what this repository has of that commit.
+/// Builds the program from this commit in the repository.
 ///
-/// # Errors
-/// When it cannot be built: then two builds cannot be tried together.
+/// The program cannot be built.
 pub(crate) fn ensure() -> Result<(), String> {
     if program().exists() {
         return Ok(());
     }
-    let missing = |reason| {
-        format!("the build before this one cannot be made: {reason}; it takes a clone with commit {}", &COMMIT[..12])
-    };
+    let missing =
+        |reason| format!("cannot build the older version: {reason}; it needs a clone with commit {}", &COMMIT[..12]);
     build().map_err(missing)
 }
 
@@ -45,7 +43,7 @@ fn build() -> Result<(), String> {
     std::fs::create_dir_all(&source).map_err(|error| error.to_string())?;
     let archive = home().join("source.tar");
     let (archive, source) = (archive.to_str().ok_or("a path that is not UTF-8")?, source);
-    // A clone without history has no such commit.
+    // A shallow clone does not have this commit.
     run(command("git", &["archive", "--output", archive, COMMIT]))?;
     let mut tar = command("tar", &["xf", archive, "-C"]);
     tar.arg(&source);

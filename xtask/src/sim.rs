@@ -1,4 +1,4 @@
-//! Whole clusters under seeds: the simulator as a test, each seed one.
+//! Runs the simulator as a test, one test per seed.
 
 use crate::command::{cargo, root, target};
 use crate::test::PROFILE;
@@ -8,14 +8,14 @@ use std::process::{Command, Stdio};
 /// How long to simulate.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Length {
-    /// So many seeds, from the first.
+    /// This many seeds, from the first.
     Seeds(u64),
-    /// Seeds from there on, for so many seconds.
+    /// Seeds from `first_seed` on, for this many seconds.
     Seconds { seconds: u64, first_seed: u64 },
 }
 
-/// Runs the simulator, shows what it prints, and gives how many seeds passed and failed. It was built for its own
-/// tests; built alone it would be built with other features, and so would all that it rests on.
+/// Runs the simulator, prints its output, and returns how many seeds passed and failed. It uses the program that was
+/// built for its tests: a separate build would have other features.
 ///
 /// # Errors
 /// When it is not there or ends without its closing line.
@@ -28,7 +28,7 @@ pub(crate) fn run(profile: &str, length: Length) -> Result<(u64, u64), String> {
     };
     let mut sim = Command::new(target().join(profile).join("catamaran-sim"));
     sim.args(arguments).current_dir(root()).stdout(Stdio::piped());
-    let mut child = sim.spawn().map_err(|error| format!("the simulator did not start: {error}"))?;
+    let mut child = sim.spawn().map_err(|error| format!("cannot start the simulator: {error}"))?;
     let stdout = child.stdout.take().expect("standard output is piped");
     let mut closing = None;
     for line in BufReader::new(stdout).lines().map_while(Result::ok) {
@@ -38,7 +38,7 @@ pub(crate) fn run(profile: &str, length: Length) -> Result<(u64, u64), String> {
     let status = child.wait().map_err(|error| error.to_string())?;
     match closing {
         Some((passed, failed)) if status.success() == (failed == 0) => Ok((passed, failed)),
-        _ => Err(format!("the simulator ended with {status}")),
+        _ => Err(format!("the simulator exited with {status}")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Every test, and one count at the end.
+//! Runs all tests, and prints one total.
 
 use crate::command::{cargo, command, root};
 use crate::peers;
@@ -9,7 +9,7 @@ use std::fmt;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-/// How much of the long comparisons is run.
+/// How many of the long comparisons to run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
     /// A subset that fits the daily gate.
@@ -18,11 +18,11 @@ pub(crate) enum Extent {
     Full,
 }
 
-/// One profile and one build for everything, so that each crate is built once: the programs too, for their tests.
+/// The build profile. All crates and programs share one build.
 pub(crate) const PROFILE: &str = "gate";
-/// Clusters that are simulated, each a test.
+/// Number of simulated clusters; each counts as a test.
 const SEEDS: u64 = 300;
-/// The same when everything is run.
+/// Number of simulated clusters with --full.
 const SEEDS_FULL: u64 = 3_000;
 
 #[derive(Default)]
@@ -30,19 +30,19 @@ struct Count {
     passed: u64,
     failed: u64,
     skipped: u64,
-    /// What tests that skipped something said.
+    /// The skips that tests printed.
     skips: Vec<String>,
-    /// How many tests these are: the harness has counted them as passed.
-    half_skipped: u64,
-    /// Whether the test whose output is being read has said so.
+    /// Number of tests that skipped something. The harness counts them as passed.
+    partly_skipped: u64,
+    /// Whether the current test has printed a skip.
     has_skipped: bool,
-    /// Names of those that failed.
+    /// Names of failed tests.
     failures: Vec<String>,
-    /// Of those that passed, the names of those that did so only when they were run again alone.
+    /// Names of tests that failed, and passed when they were run again alone.
     unsteady: Vec<String>,
 }
 
-/// So many tests that fail are run again, each alone; more are no matter of a busy machine.
+/// If at most this many tests fail, each is run again alone. More failures are not caused by a busy machine.
 const AGAIN_MAX: usize = 5;
 
 /// Prefix of the line that a test prints when it skips itself, wholly or in part.
@@ -51,10 +51,10 @@ const SKIP: &str = "skipped: ";
 const NO_PEER: &str = "is not installed";
 /// The same when the machine does not let a test do something; anything else is data that lies outside the repository.
 const NO_RIGHT: &str = "is not allowed here";
-/// In other words, in what the laboratory's tests say.
+/// The same, as the tests of the laboratory print it.
 const NO_RIGHTS: [&str; 3] = ["no namespaces can be made here", "no net can be made here", "the right to "];
 
-/// Whether a machine that is fit for the tests would not have skipped it.
+/// Whether the cause of a skip is a missing tool or permission on this machine.
 fn is_of_machine(skip: &str) -> bool {
     skip.ends_with(NO_PEER) || skip.ends_with(NO_RIGHT) || NO_RIGHTS.iter().any(|begin| skip.starts_with(begin))
 }
@@ -68,15 +68,15 @@ pub(crate) fn run(extent: Extent) -> Result<(), String> {
     if extent == Extent::Full {
         previous::ensure()?;
     }
-    // What does not build ends here: the simulator of an earlier build would say nothing.
+    // Stop if the build fails: the simulator would be from an earlier build.
     cargo(&["test", "--profile", PROFILE, "--workspace", "--no-run"])?;
     let mut count = Count::default();
     let mut failures = Vec::new();
-    // What passed shows its output too: counts of predicates, figures, and skips.
+    // Show the output of passed tests too: counts, figures and skips.
     let arguments = ["test", "--profile", PROFILE, "--workspace", "--no-fail-fast", "--", "--show-output"];
     let tests = tests(&arguments, extent);
     if let Err(reason) = count_lines(tests, &mut count)
-        && !run_again(&arguments, &mut count, extent)?
+        && !retry_alone(&arguments, &mut count, extent)?
     {
         failures.push(reason);
     }
@@ -92,7 +92,7 @@ pub(crate) fn run(extent: Extent) -> Result<(), String> {
     failures.extend(planted::run(planted).err());
     if peers::is_all_demanded(extent) {
         let skips = count.skips.iter().filter(|skip| is_of_machine(skip));
-        failures.extend(skips.map(|skip| format!("with --full or CI=true nothing may be skipped, but: {skip}")));
+        failures.extend(skips.map(|skip| format!("nothing may be skipped with --full or CI=true: {skip}")));
     }
     println!();
     count.skips.iter().for_each(|skip| println!("skipped: {skip}"));
@@ -101,20 +101,20 @@ pub(crate) fn run(extent: Extent) -> Result<(), String> {
     if failures.is_empty() && count.failed == 0 { Ok(()) } else { Err(failures.join("\n")) }
 }
 
-/// A run of tests that knows the peers and the earlier build.
+/// A test run that knows the other servers and the earlier build.
 fn tests(arguments: &[&str], extent: Extent) -> Command {
     let mut tests = command("cargo", arguments);
-    peers::tell(&mut tests);
-    previous::tell(&mut tests);
+    peers::set_environment(&mut tests);
+    previous::set_environment(&mut tests);
     if extent == Extent::Full {
         tests.env("CATAMARAN_TEST_FULL", "1");
     }
     tests
 }
 
-/// Runs the tests that failed again, each alone on the machine, and says whether every one of them passed: what holds
-/// only on an idle machine is told apart from what does not hold, and both are named.
-fn run_again(arguments: &[&str], count: &mut Count, extent: Extent) -> Result<bool, String> {
+/// Runs each failed test again, alone. Returns whether all passed. This separates tests that need an idle machine from
+/// broken ones.
+fn retry_alone(arguments: &[&str], count: &mut Count, extent: Extent) -> Result<bool, String> {
     let failed = std::mem::take(&mut count.failures);
     if failed.is_empty() || failed.len() > AGAIN_MAX || failed.len() as u64 != count.failed {
         return Ok(false);
@@ -136,14 +136,14 @@ fn run_again(arguments: &[&str], count: &mut Count, extent: Extent) -> Result<bo
 /// Runs cargo's tests, shows what they print, and adds up their closing lines.
 fn count_lines(mut tests: Command, count: &mut Count) -> Result<(), String> {
     tests.current_dir(root()).stdout(Stdio::piped());
-    let mut child = tests.spawn().map_err(|error| format!("cargo test did not start: {error}"))?;
+    let mut child = tests.spawn().map_err(|error| format!("cannot start cargo test: {error}"))?;
     let stdout = child.stdout.take().expect("standard output is piped");
     for line in BufReader::new(stdout).lines().map_while(Result::ok) {
         println!("{line}");
         count.add(&line);
     }
     let status = child.wait().map_err(|error| error.to_string())?;
-    if status.success() { Ok(()) } else { Err(format!("cargo test ended with {status}")) }
+    if status.success() { Ok(()) } else { Err(format!("cargo test exited with {status}")) }
 }
 
 impl Count {
@@ -151,7 +151,7 @@ impl Count {
     fn add(&mut self, line: &str) {
         if let Some(skip) = line.strip_prefix(SKIP) {
             self.skips.push(skip.to_owned());
-            self.half_skipped += u64::from(!std::mem::replace(&mut self.has_skipped, true));
+            self.partly_skipped += u64::from(!std::mem::replace(&mut self.has_skipped, true));
         } else if line.starts_with("---- ") {
             self.has_skipped = false;
         }
@@ -174,8 +174,8 @@ impl Count {
 
 impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let passed = self.passed.saturating_sub(self.half_skipped);
-        write!(f, "{passed} passed, {} failed, {} skipped", self.failed, self.skipped + self.half_skipped)?;
+        let passed = self.passed.saturating_sub(self.partly_skipped);
+        write!(f, "{passed} passed, {} failed, {} skipped", self.failed, self.skipped + self.partly_skipped)?;
         if self.unsteady.is_empty() { Ok(()) } else { write!(f, ", {} unsteady", self.unsteady.len()) }
     }
 }

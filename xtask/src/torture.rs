@@ -15,7 +15,7 @@ const PROGRAMS: &[(&str, &str)] =
 pub(crate) fn run(options: &[&str]) -> Result<(), String> {
     cargo(&["build", "--quiet", "--profile", PROFILE, "-p", "catamaran-torture"])?;
     let needs_node =
-        !["--help", "-h", "--list", "--doctored", "--binary", "--judge"].iter().any(|it| options.contains(it));
+        !["--help", "-h", "--list", "--doctored", "--binary", "--check"].iter().any(|it| options.contains(it));
     let folder = target().join(PROFILE);
     let program = folder.join("catamaran-torture");
     let mut torture = command(&program.to_string_lossy(), options);
@@ -23,7 +23,7 @@ pub(crate) fn run(options: &[&str]) -> Result<(), String> {
         cargo(&["build", "--quiet", "--profile", PROFILE, "-p", "catamaran-server", "--bin", "catamaran"])?;
         torture.arg("--binary").arg(folder.join("catamaran"));
     }
-    previous::tell(&mut torture);
+    previous::set_environment(&mut torture);
     run_command(torture)
 }
 

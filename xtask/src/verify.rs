@@ -41,7 +41,7 @@ fn instructions() -> Result<(), String> {
     Ok(())
 }
 
-/// What is said of it where they cannot be counted.
+/// The result if instructions cannot be counted.
 fn uncounted(must_be_counted: bool) -> Result<String, String> {
     let why = "valgrind is not installed, so instructions are not counted";
     if must_be_counted {
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn where_nothing_may_be_missing_instructions_are_counted() {
-        assert!(uncounted(false).is_ok_and(|said| said.starts_with("skipped: ")));
+        assert!(uncounted(false).is_ok_and(|text| text.starts_with("skipped: ")));
         assert!(uncounted(true).is_err_and(|reason| reason.ends_with("apt-get install valgrind")));
     }
 }

@@ -8,8 +8,8 @@
 //! - One [`Input::Tick`] each [`TICK_MS`] of monotonic time; after a pause of the process, frames that wait
 //!   are handled before at most one tick, lost ticks are not made up for.
 //! - Disk jobs follow the contract of [`crate::disk`].
-//! - Frames of one peer and one lane arrive in order or not at all; a connection that ends loses what it held. That is
-//!   for speed: frames that overtake each other or come again, within the life of both processes, break no promise.
+//! - Frames of one peer and one channel arrive in order or not at all; a connection that ends loses what it held. That
+//!   is for speed: frames that overtake each other or come again, within the life of both processes, break no promise.
 
 mod admin;
 mod audit;
@@ -66,7 +66,7 @@ pub enum Input {
     },
     /// A member that this replica knows says that this id, of which nothing is known here, is a member: the shell asked
     /// it. A replica that knows nobody yet takes the word of the node that it joined through.
-    PeerVouched {
+    PeerConfirmed {
         /// Who is a member.
         id: NodeId,
     },
@@ -212,7 +212,7 @@ impl Verdict {
 
 /// Which connection a frame goes out on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Lane {
+pub enum Channel {
     /// Heartbeats and votes: small, never behind anything large.
     Heartbeat,
     /// Entries, forwarded updates.
@@ -284,12 +284,12 @@ pub enum FatalReason {
 /// An action for the shell.
 #[derive(Debug)]
 pub enum Output {
-    /// Send a frame. It may be dropped when the lane is full or down.
+    /// Send a frame. It may be dropped when the channel is full or down.
     Send {
         /// To whom.
         to: NodeId,
         /// On which connection.
-        lane: Lane,
+        channel: Channel,
         /// The frame, without length prefix.
         frame: Vec<u8>,
     },

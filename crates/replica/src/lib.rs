@@ -69,5 +69,5 @@ pub use memory::MemoryFigures;
 pub use replica::{Backup, Counters, Founder, Founding, OpenError, Replica, RestoreFailure, Restored};
 pub use secrets::{DataKey, Sealed};
 pub use status::{KeyStatus, MemberStatus, Status, ZoneStatus};
-pub use trust::{Authority, JoinTokenStatus, Trust, token_id};
+pub use trust::{Ca, JoinTokenStatus, Trust, token_id};
 pub use zone::codec::DecodeError;

@@ -19,7 +19,7 @@ pub const RAFT_NUMBER_MAX: u64 = 1 << 62;
 /// Members in one configuration, learners included.
 pub const MEMBERS_MAX: usize = 64;
 /// Unknown peers that a replica accepts because a member confirms their membership.
-pub const VOUCHED_PEERS_MAX: usize = MEMBERS_MAX;
+pub const CONFIRMED_PEERS_MAX: usize = MEMBERS_MAX;
 /// How long a member hears no leader before it accepts one that it knows as a learner. That member may have become a
 /// voter in the meantime, and be the only one that can lead.
 pub const LEADERLESS_MS: u64 = 3_000;
@@ -49,12 +49,12 @@ pub const KEYS_MAX: usize = 100_000;
 pub const GRANTS_MAX: usize = 1_000_000;
 /// Keys that a member may show in its certificate: the one in use, and the next while it renews.
 pub const PINS_PER_MEMBER_MAX: usize = 2;
-/// Authorities whose certificates are accepted: the one that issues, and one that comes or goes.
-pub const AUTHORITIES_MAX: usize = 2;
-/// Bytes of an authority's certificate.
+/// CAs whose certificates are accepted: the one that issues, and one that comes or goes.
+pub const CAS_MAX: usize = 2;
+/// Bytes of a CA's certificate.
 pub const CERTIFICATE_BYTES_MAX: usize = 8 << 10;
-/// Bytes of an authority's private key.
-pub const AUTHORITY_KEY_BYTES_MAX: usize = 4 << 10;
+/// Bytes of a CA's private key.
+pub const CA_KEY_BYTES_MAX: usize = 4 << 10;
 /// Owners and types that the audit record of one update names.
 pub const AUDIT_NAMES_MAX: usize = 8;
 /// Bytes of the names of those owners.

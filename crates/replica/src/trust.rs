@@ -1,16 +1,16 @@
-//! What a replica tells its shell about the authorities and certificates that members know each other by.
+//! What a replica tells its shell about the CAs and certificates that members know each other by.
 
 use crate::io::{Member, NodeId, Standing};
 use crate::limits::TOKEN_ID_BYTES;
 use crate::replica::Replica;
-use crate::state::authority_context;
+use crate::state::ca_context;
 use core::fmt;
 use std::collections::BTreeMap;
 
 /// What members know each other by, as far as this replica has applied it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trust {
-    /// The feature level of the cluster: below 2 there is no authority in its state.
+    /// The feature level of the cluster: below 2 there is no CA in its state.
     pub feature_level: u32,
     /// All members, by id.
     pub members: Vec<Member>,
@@ -22,8 +22,8 @@ pub struct Trust {
     pub data_key_is_due: bool,
     /// An older one sealed something that is not sealed anew yet.
     pub is_sealed_before: bool,
-    /// The authorities whose certificates are accepted, by number.
-    pub authorities: Vec<Authority>,
+    /// The CAs whose certificates are accepted, by number.
+    pub cas: Vec<Ca>,
     /// The number of the one that issues; zero while there is none.
     pub issuer: u32,
     /// The last order to renew certificates.
@@ -62,9 +62,9 @@ pub fn token_id(digest: &[u8; 32]) -> String {
     digest[..TOKEN_ID_BYTES].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// One authority.
+/// One CA.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Authority {
+pub struct Ca {
     /// Its number.
     pub number: u32,
     /// Its own certificate, DER.
@@ -73,17 +73,17 @@ pub struct Authority {
     pub key: Option<Vec<u8>>,
 }
 
-impl fmt::Debug for Authority {
+impl fmt::Debug for Ca {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Authority({}, {})", self.number, if self.key.is_some() { "opened" } else { "closed" })
+        write!(f, "Ca({}, {})", self.number, if self.key.is_some() { "opened" } else { "closed" })
     }
 }
 
 impl Trust {
-    /// The authority that issues.
+    /// The CA that issues.
     #[must_use]
-    pub fn issuing(&self) -> Option<&Authority> {
-        self.authorities.iter().find(|authority| authority.number == self.issuer)
+    pub fn issuing(&self) -> Option<&Ca> {
+        self.cas.iter().find(|ca| ca.number == self.issuer)
     }
 }
 
@@ -94,10 +94,10 @@ impl Replica {
     pub fn trust(&self) -> Trust {
         let settings = &self.machine.settings;
         let trust = settings.trust();
-        let authorities = trust.authorities().iter().map(|(&number, authority)| Authority {
+        let cas = trust.cas().iter().map(|(&number, ca)| Ca {
             number,
-            certificate: authority.certificate.clone(),
-            key: self.config.data_key.open(&authority.key, &authority_context(number)).map(|key| key.to_vec()),
+            certificate: ca.certificate.clone(),
+            key: self.config.data_key.open(&ca.key, &ca_context(number)).map(|key| key.to_vec()),
         });
         let ids = || settings.members().into_iter().map(|member| member.id);
         let wanted = trust.pins().wanted().unwrap_or(0);
@@ -110,7 +110,7 @@ impl Replica {
             next_data_key: settings.data_key().next,
             data_key_is_due: settings.data_key().is_due,
             is_sealed_before: settings.sealed_before().next().is_some(),
-            authorities: authorities.collect(),
+            cas: cas.collect(),
             issuer: trust.issuer(),
             renewal: trust.renewal(),
             time_ms: self.machine.time_ms,

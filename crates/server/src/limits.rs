@@ -1,4 +1,4 @@
-//! Every bound of this crate.
+//! The limits of this crate.
 
 use std::time::Duration;
 
@@ -20,21 +20,20 @@ pub(crate) const UDP_WAIT_MS: i32 = 100;
 pub(crate) const UDP_SOCKET_BUFFER_BYTES: usize = 4 << 20;
 /// UDP workers of a node.
 pub(crate) const UDP_WORKERS_MAX: usize = 64;
-/// By how much threads that answer queries lower themselves (`nice`), so that the replica has its time in a flood.
+/// Nice value of threads that answer queries, so that the replica gets CPU time during a flood.
 pub(crate) const PACKET_NICE_STEP: i32 = 5;
-/// The same of the thread that serves the API: a zone file that comes over it takes nothing from queries.
+/// Nice value of the API thread: large zone files must not delay queries.
 pub(crate) const API_NICE_STEP: i32 = 10;
-/// The same of work that is long and that nobody waits for in particular, where it cannot be idle: transfers, backups,
-/// zone files.
+/// Nice value of long background work, if it cannot be idle: transfers, backups, zone files.
 pub(crate) const BULK_NICE_STEP: i32 = 15;
-/// On cores that have time the thread that gives way to all others runs within this many microseconds.
-pub(crate) const LEISURE_AT_ONCE_US: u64 = 500;
-/// Between two pieces of long work on cores that have not, while clients are answered; and while many are, anyway.
-pub(crate) const LEISURE_PACE_MS: u64 = 20;
-/// Messages a second, for each core, from which on many clients are answered: a tenth of the core.
-pub(crate) const LEISURE_MANY_PER_S: u64 = 20_000;
-/// They are counted over at least so long.
-pub(crate) const LEISURE_WINDOW_MS: u64 = 10;
+/// If the idle thread runs within this time, the core was idle.
+pub(crate) const BACKGROUND_PROMPT_US: u64 = 500;
+/// Pause between steps of background work on busy cores while clients are answered.
+pub(crate) const BACKGROUND_PAUSE_MS: u64 = 20;
+/// Messages per second and core above which the clients count as many: a tenth of the core.
+pub(crate) const BACKGROUND_BUSY_PER_SECOND: u64 = 20_000;
+/// Minimum window of that count.
+pub(crate) const BACKGROUND_WINDOW_MS: u64 = 10;
 /// Addresses a node listens on.
 pub(crate) const LISTEN_ADDRESSES_MAX: usize = 64;
 
@@ -267,22 +266,21 @@ pub(crate) const API_HOSTS_MAX: usize = 64;
 pub(crate) const API_SILENCE_MS: u64 = 1_000_000;
 /// Bytes of a file from which the token of a node that joins is read.
 pub(crate) const TOKEN_TEXT_BYTES_MAX: u64 = 4 << 10;
-/// Records that wait for the audit log; more are lost to it, and that is written down.
+/// Records queued for the audit log. More are lost, and the log gets a gap.
 pub(crate) const AUDIT_WAITING_MAX: usize = 100_000;
-/// Bytes of all files of the audit log, unless the configuration says otherwise, and the least that it may say.
+/// Total size of the audit log: default and minimum.
 pub(crate) const AUDIT_BYTES_MAX: u64 = 1 << 30;
 pub(crate) const AUDIT_BYTES_MIN: u64 = 1 << 20;
 /// Files of the audit log, of the same size.
 pub(crate) const AUDIT_FILES_MAX: usize = 8;
-/// Bytes of one of its files that a request for the last lines may read.
+/// Bytes of one file that a request for the last lines reads.
 pub(crate) const AUDIT_READ_BYTES_MAX: u64 = 64 << 20;
-/// Lines a second about attempts that were refused, and so many at once after silence: of clients that showed no
-/// right key, and of those that did.
+/// Lines per second, and bursts, for refused requests: of clients without a valid key, and of those with one.
 pub(crate) const AUDIT_STRANGERS_PER_SECOND: u32 = 1;
 pub(crate) const AUDIT_STRANGERS_BURST: u32 = 20;
 pub(crate) const AUDIT_KEYS_PER_SECOND: u32 = 10;
 pub(crate) const AUDIT_KEYS_BURST: u32 = 100;
-/// Bytes of the longest line: two names of 1,004 characters in text, an address, numbers.
+/// Maximum size of a line: two names of 1,004 characters, an address, numbers.
 pub(crate) const AUDIT_LINE_BYTES_MAX: usize = 8 << 10;
 /// Pause of the audit log's thread after a write, in milliseconds, so that one wakeup covers many updates.
 pub(crate) const AUDIT_PAUSE_MS: u64 = 20;
@@ -294,11 +292,11 @@ pub(crate) const DISK_FULL_RETRY_MS: u64 = 500;
 pub(crate) const RESERVE_BYTES: u64 = 32 << 20;
 /// Interval at which a node without its reserve checks for room for the reserve.
 pub(crate) const RESERVE_LOOK_MS: u64 = 5_000;
-/// Time after which what was written to the audit log is on the disk.
+/// Interval between fsyncs of the audit log.
 pub(crate) const AUDIT_SYNC_MS: u64 = 1_000;
-/// Time after which the audit log says up to where nothing is missing, when no update has said it.
+/// Interval between `through` lines of the audit log, without updates.
 pub(crate) const AUDIT_MARK_MS: u64 = 60_000;
-/// Lines of the audit log that one request may ask for.
+/// Lines of the audit log in one response.
 pub(crate) const AUDIT_LINES_MAX: usize = 10_000;
 /// Minimum length of a TSIG secret without `--allow-short-secret`, in bytes.
 pub(crate) const TSIG_SECRET_BYTES_MIN: usize = 16;
@@ -317,50 +315,49 @@ pub(crate) const API_BODY_BYTES_MAX: usize = 64 << 10;
 
 /// Bytes of a frame between nodes.
 pub(crate) const PEER_FRAME_BYTES_MAX: usize = replica::limits::FRAME_BYTES_MAX;
-/// Bytes of a frame that the thread which read it may carry out itself: what is larger, or brings much, keeps it from
-/// reading others.
+/// Maximum size of a frame that the receiving thread handles inline. Larger ones would keep it from reading.
 pub(crate) const FRAME_AT_ONCE_MAX: usize = 16 << 10;
 /// Bytes of an UPDATE, or of what is signed, that a packet worker may carry out itself when it comes alone: what is
 /// larger takes longer than to wake an update thread.
 pub(crate) const DATAGRAM_AT_ONCE_MAX: usize = 512;
-/// Bytes of frames that wait for one lane of one peer; more are dropped, raft sends again.
-pub(crate) const PEER_LANE_BYTES_MAX: usize = 64 << 20;
-/// Frames that wait for one lane of one peer.
-pub(crate) const PEER_LANE_FRAMES_MAX: usize = 4_096;
-/// Bytes of a lane that the replica thread encrypts and writes by itself: 30 us or so. More is left to the task.
+/// Bytes queued for one channel of a peer. More are dropped, and raft sends again.
+pub(crate) const PEER_CHANNEL_BYTES_MAX: usize = 64 << 20;
+/// Frames queued for one channel of a peer.
+pub(crate) const PEER_CHANNEL_FRAMES_MAX: usize = 4_096;
+/// Bytes that the replica thread encrypts and writes itself, in about 30 us. The connection task writes more.
 pub(crate) const PEER_WRITE_NOW_BYTES: usize = 64 << 10;
-/// Bytes that are gathered before they are given to TLS.
+/// Bytes of frames per write to TLS.
 pub(crate) const PEER_GATHER_BYTES: usize = 256 << 10;
-/// Bytes of inbound frames that wait for the replica, from all peers.
+/// Bytes of queued inbound frames, from all peers.
 pub(crate) const PEER_INBOUND_BYTES_MAX: usize = 64 << 20;
-/// How often a node looks whether what it knows the others by is still good, when nothing tells it to.
+/// Interval between checks of certificates, CAs and data keys.
 pub(crate) const TRUST_LOOK_MS: u64 = 1_000;
-/// Longest wait for what it tells the cluster about that; it tries again.
+/// Time limit of a command about them. It is repeated later.
 pub(crate) const TRUST_COMMAND_MS: u64 = 5_000;
-/// Looks in a row at which the next data key was nowhere to be had, after which the leader brings another.
-pub(crate) const DATA_KEY_LOST_LOOKS: u32 = 30;
-/// First pause before a peer is dialled again; doubles up to [`PEER_RETRY_MS_MAX`].
+/// Rounds in a row without the next data key after which the leader creates another one.
+pub(crate) const DATA_KEY_MISSING_ROUNDS: u32 = 30;
+/// First pause before a peer is dialled again. It doubles up to [`PEER_RETRY_MS_MAX`].
 pub(crate) const PEER_RETRY_MS_MIN: u64 = 10;
 /// Longest pause before a peer is dialled again.
 pub(crate) const PEER_RETRY_MS_MAX: u64 = 500;
-/// A peer that hangs up on the greeting so often, one time after the other, is not on its way down.
+/// A peer that closes the connection at the greeting this often in a row is not just stopping.
 pub(crate) const PEER_HANG_UPS: u64 = 30;
-/// Time that TCP has for it: it was not lost on the way, or not by a network that is far away.
+/// Time limit to open a TCP connection.
 pub(crate) const PEER_CONNECT_MS: u64 = 900;
-/// Time a connection to a peer has to be set up, TLS and greeting included.
+/// Time limit for the setup of a peer connection, including TLS and greeting.
 pub(crate) const PEER_HANDSHAKE_MS: u64 = 3_000;
 /// Time without an acknowledgement after which a connection to or from a peer ends.
-pub(crate) const PEER_SILENT_MS: u64 = 5_000;
-/// Connections from peers that have not shown yet whom they are from, all together and from one address.
+pub(crate) const PEER_ACK_TIMEOUT_MS: u64 = 5_000;
+/// Connections from peers that have not authenticated yet, in total and per address.
 pub(crate) const PEER_PENDING_MAX: usize = 256;
 pub(crate) const PEER_PENDING_PER_ADDRESS_MAX: usize = 32;
-/// Handshakes on the port for peers that one address may begin: each costs a signature, on the thread of heartbeats.
+/// Handshakes of one address on the peer port. Each costs a signature on the thread of the heartbeats.
 pub(crate) const PEER_HANDSHAKES_PER_SECOND: u32 = 200;
 pub(crate) const PEER_HANDSHAKES_BURST: u32 = 400;
-/// Questions of this node whether an id is a member's, at a time.
-pub(crate) const PEER_QUESTIONS_MAX: usize = 32;
-/// How long a member may take to say whether another is one.
-pub(crate) const PEER_VOUCH_MS: u64 = 1_000;
+/// Member checks of this node at the same time.
+pub(crate) const MEMBER_CHECKS_MAX: usize = 32;
+/// Time limit of a member check.
+pub(crate) const MEMBER_CHECK_MS: u64 = 1_000;
 /// Time limit for a member to connect to an address that another member announces.
 pub(crate) const PEER_DIAL_BACK_MS: u64 = 1_500;
 /// Maximum bytes to read of a kernel event. The kernel's own limit is 2 KiB of variables, and a path.
@@ -388,11 +385,11 @@ pub(crate) const RESOLVES_WAITING_MAX: usize = 256;
 /// An unreachable peer is logged after `PEER_WARN_AFTER`, and then every `PEER_WARN_EVERY`.
 pub(crate) const PEER_WARN_AFTER: Duration = Duration::from_secs(3);
 pub(crate) const PEER_WARN_EVERY: Duration = Duration::from_secs(60);
-/// Nodes that join at a time.
+/// Nodes that join at the same time.
 pub(crate) const JOINS_MAX: usize = 4;
-/// What a node that joins may send: a secret, an address and a number.
+/// Maximum size of a join request: a secret, an address and a number.
 pub(crate) const JOIN_REQUEST_BYTES_MAX: usize = 1 << 10;
-/// Bytes of what a joining node says and is told.
+/// Maximum size of other messages of a join.
 pub(crate) const JOIN_MESSAGE_BYTES_MAX: usize = 64 << 10;
 /// Members of a cluster that `up` starts.
 pub(crate) const UP_NODES_MAX: u64 = 9;
@@ -400,14 +397,14 @@ pub(crate) const UP_NODES_MAX: u64 = 9;
 /// Bytes of log after which a checkpoint is written, at least: each is a sync of the disk that updates wait beside.
 pub(crate) const CHECKPOINT_BYTES_MIN: u64 = 64 << 10;
 
-/// Period of the replica's clock.
+/// Interval between ticks of the replica.
 pub(crate) const TICK_MS: u64 = 10;
-/// Inputs the replica takes before its outputs are looked at: more than it evaluates at once, so that what waits does
-/// so in its own queue, which is shared between keys and zones, and not here, where who comes first is first.
+/// Inputs per round of the replica, more than it evaluates at once. So inputs wait in its own queue, which is fair
+/// between keys and zones.
 pub(crate) const REPLICA_BATCH_COUNT: usize = 2_048;
-/// Outputs of the replica that are carried out before inputs are looked at again.
+/// Outputs that are executed before further inputs.
 pub(crate) const REPLICA_OUTPUTS_COUNT: usize = 4_096;
-/// Inputs that wait when a process goes on after a pause and are handled before its one tick; some 40 ms of work.
+/// Queued inputs that are handled before a late tick, about 40 ms of work.
 pub(crate) const EVENTS_BEFORE_TICK_MAX: usize = 4_096;
 
 /// Bytes of all files of a zone as they lie on disk.
@@ -467,18 +464,17 @@ pub(crate) const LOG_END_MS: u64 = 1_000;
 /// Maximum wait for the log when the process ends because of a fatal error.
 pub(crate) const LOG_FATAL_MS: u64 = 500;
 
-/// Bytes that the zones of a node may take, at least: room for some thousand records, and for what changes copy.
+/// Minimum memory for the zones of a node: thousands of records, and copies during changes.
 pub(crate) const ZONES_MEMORY_BYTES_MIN: u64 = 16 << 20;
-/// One part in this many of the memory of the machine, or of its control group, is for zones unless the operator says
-/// otherwise: log, repeats, history and connections want some, and zones take more for a moment while they change.
+/// Fraction of the memory of the machine or control group that zones may use by default. The log, repeats, history and
+/// connections need some too, and zones need more during changes.
 pub(crate) const ZONES_MEMORY_SHARE: u64 = 2;
-/// One part in this many of that may be taken by former versions of zones for a checkpoint, by those for each transfer,
-/// and by the newest entries of the log.
+/// Fraction of that for former versions during a checkpoint, during each transfer, and for the newest log entries.
 pub(crate) const ZONES_HELD_SHARE: u64 = 8;
-/// One part in this many of what zones may take is what one key may add to one zone, in bytes of records, unless the
-/// operator says otherwise: a key that goes wrong leaves room for others.
+/// Fraction of the zone memory that one key may add to one zone by default, in bytes of records, so that a faulty key
+/// leaves room for others.
 pub(crate) const KEY_GROWTH_SHARE: u64 = 4;
-/// Bytes that zones have copied since the last look from which on they are not quiet.
+/// Zones that copied this many bytes since the last check are busy.
 pub(crate) const ZONES_QUIET_BYTES: u64 = 8 << 20;
 /// Maximum number of members to which a node sends parts of its log at the same time. Each makes it read its whole log.
 pub(crate) const REPAIR_SESSIONS_MAX: usize = 2;
@@ -494,7 +490,7 @@ pub(crate) const REPAIR_ROUND_MS: u64 = 1_000;
 /// Number of rounds after which a node gives up if all members answer and none can help.
 pub(crate) const REPAIR_ROUNDS_MAX: u32 = 5;
 /// Interval between log lines that name the members that a node under repair waits for.
-pub(crate) const REPAIR_TOLD_MS: u64 = 30_000;
+pub(crate) const REPAIR_LOG_MS: u64 = 30_000;
 /// Maximum bytes of the file that lists the members.
 pub(crate) const MEMBERS_FILE_BYTES_MAX: u64 = 1 << 20;
 /// Default number of seconds between two scrubs of log and checkpoints.

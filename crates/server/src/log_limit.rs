@@ -9,7 +9,7 @@
 //! use crate::log_limit::untrusted;
 //! use crate::warn_limited;
 //!
-//! warn_limited!(address = %untrusted(&request.address), reason, "a node was not let in");
+//! warn_limited!(address = %untrusted(&request.address), reason, "refused a join request");
 //! ```
 //!
 //! Each place in the code has its own limit: [`LOG_LINES_PER_SECOND_MAX`] lines. The next line that is written says in

@@ -100,9 +100,9 @@ impl Simulation {
             CommandKind::TransferLeader => AdminCommand::TransferLeader { to: None },
             CommandKind::Checkpoint => AdminCommand::Checkpoint,
             CommandKind::WaitAllLive => AdminCommand::WaitAllLive,
-            CommandKind::AddAuthority
-            | CommandKind::UseAuthority
-            | CommandKind::RemoveAuthority
+            CommandKind::AddCa
+            | CommandKind::UseCa
+            | CommandKind::RemoveCa
             | CommandKind::Renew
             | CommandKind::BeginDataKey
             | CommandKind::UseDataKey

@@ -85,10 +85,10 @@ impl DecidedSettings {
                 vec![(Item::Address(*id), None)]
             }
             // The first CA issues immediately.
-            AdminCommand::Trust(TrustCommand::AddAuthority { number: 1, .. }) if self.has_no_issuer() => {
+            AdminCommand::Trust(TrustCommand::AddCa { number: 1, .. }) if self.has_no_issuer() => {
                 vec![(Item::Issuer, Some("1".into()))]
             }
-            AdminCommand::Trust(TrustCommand::UseAuthority { number }) => {
+            AdminCommand::Trust(TrustCommand::UseCa { number }) => {
                 vec![(Item::Issuer, Some(number.to_string()))]
             }
             AdminCommand::Trust(TrustCommand::UseDataKey { number }) => vec![(Item::DataKey, Some(number.to_string()))],

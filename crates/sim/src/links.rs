@@ -116,15 +116,15 @@ impl Simulation {
         }
     }
 
-    /// Whether a member takes connections of an id: it is a member there, or is vouched for.
+    /// Whether a member takes connections of an id: it is a member there, or is confirmed.
     pub(crate) fn is_welcome(&self, to: NodeId, from: NodeId) -> bool {
         let replica = self.machines[&to].replica.as_ref();
-        replica.is_some_and(|replica| replica.admits(from)) || self.is_vouched_for(to, from)
+        replica.is_some_and(|replica| replica.admits(from)) || self.is_confirmed_for(to, from)
     }
 
     /// Whether a member that `to` knows, and reaches, knows `from` for a member, and none knows it for one that was
     /// removed. One that knows nobody yet asks the node that it joined through, which may be `from`.
-    fn is_vouched_for(&self, to: NodeId, from: NodeId) -> bool {
+    fn is_confirmed_for(&self, to: NodeId, from: NodeId) -> bool {
         let Some(membership) = self.machines[&to].replica.as_ref().map(Replica::membership) else { return false };
         if membership.standing(from) != MemberState::Unknown {
             return false;
@@ -168,7 +168,7 @@ impl Simulation {
                 let machine = self.machine(to);
                 let now = machine.now(now_us);
                 if let Some(replica) = &mut machine.replica {
-                    replica.handle(Input::PeerVouched { id: from }, now);
+                    replica.handle(Input::PeerConfirmed { id: from }, now);
                 }
             }
             self.links.0.insert((from, to), Link::Up { boot });

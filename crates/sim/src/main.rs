@@ -120,7 +120,7 @@ impl Sum {
         let Count { frames, frames_reordered, frames_repeated, .. } = self.count;
         println!("\n{} seeds, {} events", self.seeds, self.events);
         println!(
-            "{frames} frames, {frames_reordered} overtaken by a later one of their lane, {frames_repeated} repeated"
+            "{frames} frames, {frames_reordered} overtaken by a later one of their channel, {frames_repeated} repeated"
         );
         println!(
             "{acknowledged} updates acknowledged, {repeats_answered} repeats answered the same, {unknown} unknown"

@@ -1,8 +1,8 @@
 //! The network between members: it delays, loses, repeats, reorders and cuts, by the draw of a seed.
 //!
-//! A real lane is a TLS connection: in order or not at all, never twice. [`NetworkConfig::in_order`] keeps to that,
-//! and two seeds of three do; in the third, frames of one lane overtake each other and come again, up to seconds later:
-//! members lean on neither. A cut loses what meets it, or holds it back until it heals, as TCP does.
+//! A real channel is a TLS connection: in order or not at all, never twice. [`NetworkConfig::in_order`] keeps to that,
+//! and two seeds of three do; in the third, frames of one channel overtake each other and come again, up to seconds
+//! later: members lean on neither. A cut loses what meets it, or holds it back until it heals, as TCP does.
 
 use crate::rng::Rng;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +27,7 @@ pub struct NetworkConfig {
     pub repeat_ppm: u64,
     /// How much later the second time is at most, in microseconds.
     pub repeat_later_max_us: u64,
-    /// Whether frames of one lane overtake each other never.
+    /// Whether frames of one channel overtake each other never.
     pub in_order: bool,
     /// Whether a cut holds frames back until it heals; otherwise it loses them.
     pub buffers_during_cut: bool,
@@ -54,7 +54,7 @@ impl Default for NetworkConfig {
 }
 
 impl NetworkConfig {
-    /// A network as bad as this seed has it: one in three keeps no order within a lane, and repeats frames.
+    /// A network as bad as this seed has it: one in three keeps no order within a channel, and repeats frames.
     pub fn random(rng: &mut Rng) -> Self {
         let is_lossy = rng.happens(500_000);
         let in_order = rng.below(3) > 0;
@@ -83,8 +83,8 @@ pub struct Delivery<L> {
     pub to: MemberId,
     /// The frame.
     pub frame: Vec<u8>,
-    /// On which lane.
-    pub lane: L,
+    /// On which channel.
+    pub channel: L,
     /// Of which connection it is.
     connection: u64,
     /// In which order frames were sent.
@@ -104,13 +104,13 @@ pub struct NetworkCount {
     pub broken: u64,
     /// Frames that were repeated.
     pub repeated: u64,
-    /// Frames that arrived after one that was sent later on the same lane, repeats among them.
+    /// Frames that arrived after one that was sent later on the same channel, repeats among them.
     pub reordered: u64,
     /// Frames that arrived.
     pub arrived: u64,
 }
 
-/// The network, with lanes of kind `L` between each two members.
+/// The network, with channels of kind `L` between each two members.
 #[derive(Debug)]
 pub struct Network<L> {
     config: NetworkConfig,
@@ -119,9 +119,9 @@ pub struct Network<L> {
     cut: BTreeSet<(MemberId, MemberId)>,
     /// By pair, the lower id first: how often their connection began anew.
     connections: BTreeMap<(MemberId, MemberId), u64>,
-    /// By direction and lane: when the last frame arrives.
+    /// By direction and channel: when the last frame arrives.
     last_us: BTreeMap<(MemberId, MemberId, L), u64>,
-    /// By direction and lane: the latest frame that arrived.
+    /// By direction and channel: the latest frame that arrived.
     last_number: BTreeMap<(MemberId, MemberId, L), u64>,
     /// What cuts hold back.
     buffered: Vec<Delivery<L>>,
@@ -154,11 +154,11 @@ impl<L: Copy + Ord> Network<L> {
     }
 
     /// Sends a frame; gives none, one or two deliveries.
-    pub fn send(&mut self, now_us: u64, from: MemberId, to: MemberId, lane: L, frame: Vec<u8>) -> Vec<Delivery<L>> {
+    pub fn send(&mut self, now_us: u64, from: MemberId, to: MemberId, channel: L, frame: Vec<u8>) -> Vec<Delivery<L>> {
         self.count.sent += 1;
         let (connection, number) = (self.connection(from, to), self.count.sent);
         if self.is_cut(from, to) {
-            self.meets_cut(Delivery { at_us: now_us, from, to, frame, lane, connection, number });
+            self.meets_cut(Delivery { at_us: now_us, from, to, frame, channel, connection, number });
             return Vec::new();
         }
         if self.rng.happens(self.config.loss_ppm) {
@@ -170,16 +170,16 @@ impl<L: Copy + Ord> Network<L> {
         let mut deliveries = Vec::new();
         for copy in 0..copies {
             let later_us = if copy == 0 { 0 } else { self.rng.below(self.config.repeat_later_max_us + 1) };
-            let at_us = self.arrival_us(now_us + later_us, from, to, lane);
-            deliveries.push(Delivery { at_us, from, to, frame: frame.clone(), lane, connection, number });
+            let at_us = self.arrival_us(now_us + later_us, from, to, channel);
+            deliveries.push(Delivery { at_us, from, to, frame: frame.clone(), channel, connection, number });
         }
         deliveries
     }
 
-    fn arrival_us(&mut self, now_us: u64, from: MemberId, to: MemberId, lane: L) -> u64 {
+    fn arrival_us(&mut self, now_us: u64, from: MemberId, to: MemberId, channel: L) -> u64 {
         let mut at_us = now_us.saturating_add(self.delay_us());
         if self.config.in_order {
-            let last = self.last_us.entry((from, to, lane)).or_default();
+            let last = self.last_us.entry((from, to, channel)).or_default();
             at_us = at_us.max(*last);
             *last = at_us;
         }
@@ -195,7 +195,7 @@ impl<L: Copy + Ord> Network<L> {
 
     /// Whether a delivery arrives now that its time has come.
     pub fn arrives(&mut self, delivery: &Delivery<L>) -> bool {
-        let Delivery { from, to, connection, lane, number, .. } = *delivery;
+        let Delivery { from, to, connection, channel, number, .. } = *delivery;
         if self.is_cut(from, to) {
             self.meets_cut(delivery.clone());
             return false;
@@ -205,7 +205,7 @@ impl<L: Copy + Ord> Network<L> {
             return false;
         }
         self.count.arrived += 1;
-        let last = self.last_number.entry((from, to, lane)).or_default();
+        let last = self.last_number.entry((from, to, channel)).or_default();
         self.count.reordered += u64::from(number < *last);
         *last = number.max(*last);
         true
@@ -250,7 +250,7 @@ impl<L: Copy + Ord> Network<L> {
         let mut buffered = std::mem::take(&mut self.buffered);
         buffered.sort_by_key(|delivery| delivery.number);
         for delivery in &mut buffered {
-            delivery.at_us = self.arrival_us(now_us, delivery.from, delivery.to, delivery.lane);
+            delivery.at_us = self.arrival_us(now_us, delivery.from, delivery.to, delivery.channel);
         }
         buffered
     }
@@ -292,7 +292,7 @@ mod tests {
     use crate::clock::Events;
 
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-    enum Lane {
+    enum Channel {
         Heartbeat,
         Normal,
         Bulk,
@@ -303,13 +303,13 @@ mod tests {
         config: NetworkConfig,
         seed: u64,
         count: u64,
-        mut each: impl FnMut(&mut Network<Lane>, u64),
+        mut each: impl FnMut(&mut Network<Channel>, u64),
     ) -> (Vec<u64>, NetworkCount) {
         let mut network = Network::new(config, Rng::new(seed));
         let mut events = Events::default();
         for number in 0..count {
             each(&mut network, number);
-            for delivery in network.send(number, 1, 2, Lane::Normal, number.to_be_bytes().to_vec()) {
+            for delivery in network.send(number, 1, 2, Channel::Normal, number.to_be_bytes().to_vec()) {
                 events.at(delivery.at_us, delivery);
             }
         }
@@ -373,11 +373,11 @@ mod tests {
         });
         assert_eq!((count.cut, arrived.len()), (100, 900));
         let mut network = Network::new(NetworkConfig::default(), Rng::new(1));
-        let deliveries = network.send(0, 1, 2, Lane::Bulk, vec![]);
+        let deliveries = network.send(0, 1, 2, Channel::Bulk, vec![]);
         network.cut_between(&[1], &[2, 3]);
         assert!(!network.arrives(&deliveries[0]) && network.is_cut(3, 1) && !network.is_cut(2, 3));
         for seed in 0..50 {
-            let mut network = Network::<Lane>::new(NetworkConfig::default(), Rng::new(seed));
+            let mut network = Network::<Channel>::new(NetworkConfig::default(), Rng::new(seed));
             network.cut_drawn(&[1, 2, 3]);
             assert!(!network.cut.is_empty());
         }
@@ -387,7 +387,7 @@ mod tests {
     fn buffering_cut_delivers_in_order_afterwards() {
         let buffers_during_cut = NetworkConfig { buffers_during_cut: true, ..NetworkConfig::default() };
         let mut network = Network::new(buffers_during_cut, Rng::new(1));
-        let send = |network: &mut Network<Lane>, number: u8| network.send(0, 1, 2, Lane::Normal, vec![number]);
+        let send = |network: &mut Network<Channel>, number: u8| network.send(0, 1, 2, Channel::Normal, vec![number]);
         let on_its_way = send(&mut network, 1);
         network.cut_one_way(1, 2);
         assert_eq!(send(&mut network, 2), []);
@@ -413,8 +413,8 @@ mod tests {
     fn lanes_do_not_wait_for_each_other() {
         let slow = NetworkConfig { slow_ppm: 500_000, slow_max_us: 1_000_000, ..NetworkConfig::default() };
         let mut network = Network::new(slow, Rng::new(5));
-        let mut last = |lane| (0..20).map(|_| network.send(0, 1, 2, lane, vec![])[0].at_us).collect::<Vec<_>>();
-        let (bulk, heartbeat) = (last(Lane::Bulk), last(Lane::Heartbeat));
+        let mut last = |channel| (0..20).map(|_| network.send(0, 1, 2, channel, vec![])[0].at_us).collect::<Vec<_>>();
+        let (bulk, heartbeat) = (last(Channel::Bulk), last(Channel::Heartbeat));
         assert!(bulk.is_sorted() && heartbeat.is_sorted());
         assert!(heartbeat[0] < *bulk.last().unwrap());
     }

@@ -5,7 +5,7 @@ use crate::machine::Machine;
 use crate::simulation::{Event, Simulation};
 use crate::swarm::Boundary;
 use replica::disk::DiskQueue;
-use replica::io::{FatalReason, Lane, NodeId, Output, ReadIndexError, Role, Serving};
+use replica::io::{Channel, FatalReason, NodeId, Output, ReadIndexError, Role, Serving};
 use replica::log::Log;
 use replica::testing::forge::grants_vote;
 
@@ -16,7 +16,7 @@ impl Simulation {
     pub(crate) fn carry_out(&mut self, id: NodeId, output: Output) -> Checked {
         let now_us = self.events.now_us();
         match output {
-            Output::Send { to, lane, frame } => return self.send(id, to, lane, frame),
+            Output::Send { to, channel, frame } => return self.send(id, to, channel, frame),
             Output::Disk(job) => {
                 self.trace.note(now_us, id, "write", &[job.queue as u64, job.ticket], &[]);
                 let is_bulk = job.queue == DiskQueue::Bulk;
@@ -72,14 +72,14 @@ impl Simulation {
         Ok(())
     }
 
-    fn send(&mut self, id: NodeId, to: NodeId, lane: Lane, frame: Vec<u8>) -> Checked {
+    fn send(&mut self, id: NodeId, to: NodeId, channel: Channel, frame: Vec<u8>) -> Checked {
         let now_us = self.events.now_us();
-        self.trace.note(now_us, id, "send", &[to, lane as u64], &frame);
+        self.trace.note(now_us, id, "send", &[to, channel as u64], &frame);
         self.check_vote(id, &frame)?;
         let is_vote = self.setup.swarm.aim == Some(Boundary::Vote) && grants_vote(&frame);
-        // A lane that is down drops its frames.
+        // A channel that is down drops its frames.
         if self.is_linked(id, to) {
-            for delivery in self.network.send(now_us, id, to, lane, frame) {
+            for delivery in self.network.send(now_us, id, to, channel, frame) {
                 self.events.at(delivery.at_us, Event::Frame(delivery));
             }
         }

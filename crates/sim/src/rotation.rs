@@ -25,9 +25,9 @@ impl Simulation {
     pub(crate) fn trust_command(&mut self, kind: CommandKind, params: CommandParams) -> Option<Next> {
         let CommandParams { mut to, salt, nonce } = params;
         let trust = self.machines[&to].replica.as_ref()?.trust();
-        let last = trust.authorities.iter().map(|authority| authority.number).max().unwrap_or(0);
+        let last = trust.cas.iter().map(|ca| ca.number).max().unwrap_or(0);
         let behind = trust.members.iter().map(|member| member.id).find(|id| !follows(&trust, *id));
-        let waits = matches!(kind, CommandKind::UseAuthority | CommandKind::RemoveAuthority | CommandKind::UseDataKey);
+        let waits = matches!(kind, CommandKind::UseCa | CommandKind::RemoveCa | CommandKind::UseDataKey);
         let stands = behind.filter(|id| waits && salt % 4 != 0 && self.alive().contains(id));
         if let Some(id) = stands {
             to = id;
@@ -35,15 +35,15 @@ impl Simulation {
         let command = match kind {
             _ if stands.is_some() => self.stand(to, &trust),
             CommandKind::Stand => self.stand(to, &trust),
-            CommandKind::AddAuthority if last < ROTATIONS_MAX => TrustCommand::AddAuthority {
+            CommandKind::AddCa if last < ROTATIONS_MAX => TrustCommand::AddCa {
                 number: last + 1,
                 certificate: vec![0x30, last as u8 + 1],
                 key: vec![last as u8 + 1; 138],
                 nonce,
             },
-            CommandKind::UseAuthority => TrustCommand::UseAuthority { number: last },
-            CommandKind::RemoveAuthority => {
-                TrustCommand::RemoveAuthority { number: trust.authorities.first().map_or(1, |first| first.number) }
+            CommandKind::UseCa => TrustCommand::UseCa { number: last },
+            CommandKind::RemoveCa => {
+                TrustCommand::RemoveCa { number: trust.cas.first().map_or(1, |first| first.number) }
             }
             CommandKind::Renew => TrustCommand::Renew { number: trust.renewal + 1 },
             CommandKind::BeginDataKey if trust.data_key < ROTATIONS_MAX => {
@@ -79,7 +79,7 @@ impl Simulation {
             machine.data_key = data_key;
             self.deliver(id, Input::DataKeys { keys: data_keys(data_key) });
         }
-        let accepts = trust.authorities.iter().map(|authority| authority.number).max().unwrap_or(0);
+        let accepts = trust.cas.iter().map(|ca| ca.number).max().unwrap_or(0);
         let data_key = self.machines[&id].data_key;
         let standing = Standing { accepts, issued_by: trust.issuer, renewal: trust.renewal, expires_s: 9, data_key };
         TrustCommand::Stand { standing }
@@ -101,7 +101,7 @@ impl Simulation {
 
 /// Whether a member has reported that it follows all started rotations.
 fn follows(trust: &Trust, id: NodeId) -> bool {
-    let last = trust.authorities.iter().map(|authority| authority.number).max().unwrap_or(0);
+    let last = trust.cas.iter().map(|ca| ca.number).max().unwrap_or(0);
     let data_key = trust.next_data_key.map_or(trust.data_key, |(next, _)| next);
     trust.standings.get(&id).is_some_and(|standing| {
         standing.accepts >= last && standing.issued_by == trust.issuer && standing.data_key >= data_key

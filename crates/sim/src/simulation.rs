@@ -19,7 +19,7 @@ use crate::rotation::data_keys;
 use crate::setup::Setup;
 use crate::swarm::FaultKind;
 use crate::trace::Trace;
-use replica::io::{Input, Lane, NodeId, Role, TICK_MS};
+use replica::io::{Channel, Input, NodeId, Role, TICK_MS};
 use replica::peer::FEATURE_LEVEL;
 use replica::{Replica, ReplicaConfig};
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ pub(crate) enum Event {
     /// A machine has nothing else to do.
     Idle { id: NodeId, boot: u64 },
     /// A frame arrives.
-    Frame(Delivery<Lane>),
+    Frame(Delivery<Channel>),
     /// A disk has done something.
     Disk { id: NodeId, pending: Pending },
     /// A connection ends at its sender, who dials again.
@@ -120,7 +120,7 @@ pub struct Count {
     pub quarantined: u64,
     /// Frames between members.
     pub frames: u64,
-    /// Of them, those that a later one of the same lane overtook.
+    /// Of them, those that a later one of the same channel overtook.
     pub frames_reordered: u64,
     /// Frames that came twice.
     pub frames_repeated: u64,
@@ -170,7 +170,7 @@ pub(crate) struct Simulation {
     pub(crate) setup: Setup,
     pub(crate) events: Events<Event>,
     pub(crate) machines: BTreeMap<NodeId, Machine>,
-    pub(crate) network: Network<Lane>,
+    pub(crate) network: Network<Channel>,
     pub(crate) links: Links,
     pub(crate) clients: Clients,
     pub(crate) administrator: Administrator,
@@ -304,8 +304,8 @@ impl Simulation {
             }
             Event::Frame(delivery) => {
                 if self.network.arrives(&delivery) && self.machines[&delivery.to].replica.is_some() {
-                    let Delivery { from, to, frame, lane, .. } = delivery;
-                    self.trace.note(self.events.now_us(), to, "frame", &[from, lane as u64], &frame);
+                    let Delivery { from, to, frame, channel, .. } = delivery;
+                    self.trace.note(self.events.now_us(), to, "frame", &[from, channel as u64], &frame);
                     self.deliver(to, Input::Peer { from, frame });
                 }
                 Ok(())

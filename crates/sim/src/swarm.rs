@@ -123,12 +123,12 @@ kinds! {
         RevokeToken = "revoke-token",
         /// `AdminCommand::Join`.
         Join = "join",
-        /// `TrustCommand::AddAuthority`.
-        AddAuthority = "add-authority",
-        /// `TrustCommand::UseAuthority`.
-        UseAuthority = "use-authority",
-        /// `TrustCommand::RemoveAuthority`.
-        RemoveAuthority = "remove-authority",
+        /// `TrustCommand::AddCa`.
+        AddCa = "add-ca",
+        /// `TrustCommand::UseCa`.
+        UseCa = "use-ca",
+        /// `TrustCommand::RemoveCa`.
+        RemoveCa = "remove-ca",
         /// `TrustCommand::Renew`.
         Renew = "renew",
         /// `TrustCommand::BeginDataKey`.
@@ -189,9 +189,9 @@ impl CommandKind {
 
     const fn of_trust(command: &TrustCommand) -> Self {
         match command {
-            TrustCommand::AddAuthority { .. } => Self::AddAuthority,
-            TrustCommand::UseAuthority { .. } => Self::UseAuthority,
-            TrustCommand::RemoveAuthority { .. } => Self::RemoveAuthority,
+            TrustCommand::AddCa { .. } => Self::AddCa,
+            TrustCommand::UseCa { .. } => Self::UseCa,
+            TrustCommand::RemoveCa { .. } => Self::RemoveCa,
             TrustCommand::Renew { .. } => Self::Renew,
             TrustCommand::BeginDataKey { .. } => Self::BeginDataKey,
             TrustCommand::UseDataKey { .. } => Self::UseDataKey,

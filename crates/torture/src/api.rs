@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 pub(crate) const API_PORT: u16 = 8053;
 
 /// Gets a path of one node's API. Returns the status code and the body.
-pub(crate) fn get(node: Ipv4Addr, path: &str, token: &str, patience: Duration) -> io::Result<(u16, Vec<u8>)> {
-    let deadline = Instant::now() + patience;
-    let mut stream = TcpStream::connect_timeout(&SocketAddr::from((node, API_PORT)), patience)?;
-    stream.set_write_timeout(Some(patience))?;
+pub(crate) fn get(node: Ipv4Addr, path: &str, token: &str, timeout: Duration) -> io::Result<(u16, Vec<u8>)> {
+    let deadline = Instant::now() + timeout;
+    let mut stream = TcpStream::connect_timeout(&SocketAddr::from((node, API_PORT)), timeout)?;
+    stream.set_write_timeout(Some(timeout))?;
     let head = format!(
         "GET {path} HTTP/1.1\r\nhost: {node}:{API_PORT}\r\nconnection: close\r\nauthorization: Bearer {token}\r\n\r\n"
     );
@@ -70,12 +70,12 @@ pub(crate) enum Read {
 
 /// Reads a zone.
 pub(crate) fn zone(node: Ipv4Addr, zone: &str, token: &str, read: Read) -> Result<Zone, String> {
-    let (is_consistent, patience) = match read {
-        Read::Linearizable(patience) => (true, patience),
+    let (is_consistent, timeout) = match read {
+        Read::Linearizable(timeout) => (true, timeout),
         Read::Local => (false, Duration::from_secs(8)),
     };
     let path = format!("/v1/zone?zone={zone}&consistent={}", u8::from(is_consistent));
-    let answer = get(node, &path, token, patience);
+    let answer = get(node, &path, token, timeout);
     let (code, body) = answer.map_err(|error| format!("cannot read {zone} of {node}: {error}"))?;
     let text = String::from_utf8_lossy(&body);
     if code != 200 {

@@ -73,7 +73,7 @@ pub(crate) struct Arguments {
     pub(crate) doctored: bool,
     /// Check a history that was kept, and run no cluster
     #[arg(long)]
-    pub(crate) judge: Option<PathBuf>,
+    pub(crate) check: Option<PathBuf>,
     /// List the rows and exit
     #[arg(long)]
     pub(crate) list: bool,

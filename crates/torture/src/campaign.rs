@@ -9,9 +9,9 @@ use crate::history::History;
 use crate::load::Rate;
 use crate::net::Network;
 use crate::rows::{Founder, Row, named};
-use crate::run::{Judged, Manner, run};
+use crate::run::{RunOptions, RunResult, run};
 use crate::summary::Summary;
-use crate::{doctored, interrupt, judge};
+use crate::{doctored, interrupt, verdict};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -24,8 +24,8 @@ pub(crate) fn start(arguments: &Arguments) -> Result<bool, String> {
         Some(program) => Checker::at(std::path::absolute(program).map_err(|error| error.to_string())?),
         None => Checker::build(&source_of_checker(), keep.join("torture-checker"))?,
     };
-    if let Some(history) = &arguments.judge {
-        return judge_kept(history, &checker);
+    if let Some(history) = &arguments.check {
+        return check_kept(history, &checker);
     }
     // Checks that accept wrong histories prove nothing.
     if !doctored::all_found(&checker, &keep)? {
@@ -74,9 +74,9 @@ fn source_of_checker() -> PathBuf {
     Path::new(&own).join("../../xtask/torture-checker")
 }
 
-fn judge_kept(path: &Path, checker: &Checker) -> Result<bool, String> {
+fn check_kept(path: &Path, checker: &Checker) -> Result<bool, String> {
     let history = History::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-    let verdict = judge::judge(&history);
+    let verdict = verdict::check(&history);
     let answer = checker.check(path, None)?;
     for finding in verdict.findings.iter().chain(&answer.findings) {
         println!("{finding}");
@@ -100,7 +100,7 @@ struct Campaign<'a> {
     checker: &'a Checker,
     net: &'a Network,
     keep: &'a Path,
-    manner: Manner,
+    options: RunOptions,
     rows: Vec<Row>,
     summary: Summary,
     /// Number of runs so far.
@@ -132,7 +132,7 @@ impl<'a> Campaign<'a> {
             checker,
             net,
             keep,
-            manner: Manner { rate, hold, program, previous },
+            options: RunOptions { rate, hold, program, previous },
             rows: named(&arguments.rows)?,
             summary: Summary::default(),
             count: 0,
@@ -171,7 +171,7 @@ impl<'a> Campaign<'a> {
     /// Skips rows that cannot run here, and lists them.
     fn leave_out(&mut self) {
         let has_clock = clock::library().is_some();
-        let has_previous = self.manner.previous.is_some();
+        let has_previous = self.options.previous.is_some();
         let mut rows = std::mem::take(&mut self.rows);
         rows.retain(|row| {
             let why = match row.name {
@@ -233,9 +233,9 @@ impl<'a> Campaign<'a> {
 
     fn found(&self, nodes: usize, row: &Row) -> Result<Cluster<'a>, String> {
         let program = match row.founder {
-            Founder::Current => self.manner.program.clone(),
+            Founder::Current => self.options.program.clone(),
             Founder::Previous => {
-                self.manner.previous.clone().ok_or("there is no build of the previous feature level")?
+                self.options.previous.clone().ok_or("there is no build of the previous feature level")?
             }
         };
         let work = self.work();
@@ -251,8 +251,8 @@ impl<'a> Campaign<'a> {
         let seed = self.arguments.seed + self.count;
         self.count += 1;
         println!("FAILED {}/{nodes} seed {seed}: cannot make the cluster: {why}", row.name);
-        let judged = Judged { failure: Some(why), ..Judged::default() };
-        self.summary.add(row.name, nodes, seed, &judged);
+        let result = RunResult { failure: Some(why), ..RunResult::default() };
+        self.summary.add(row.name, nodes, seed, &result);
     }
 
     /// Does one run. Returns whether its cluster is usable for the next row.
@@ -260,28 +260,28 @@ impl<'a> Campaign<'a> {
         let seed = self.arguments.seed + self.count;
         self.count += 1;
         let history = cluster.plan.work.join("history.jsonl");
-        let judged = run(cluster, row, self.count, seed, &self.manner, self.checker, &history);
+        let result = run(cluster, row, self.count, seed, &self.options, self.checker, &history);
         if interrupt::is_set() {
             return Ok(false);
         }
-        self.summary.add(row.name, nodes, seed, &judged);
-        let verdict = &judged.verdict;
+        self.summary.add(row.name, nodes, seed, &result);
+        let verdict = &result.verdict;
         println!(
             "{} {}/{nodes} seed {seed}: {} acknowledged, {} unknown, {} lost, {} ghosts, {} violations; {:.1} s; {}",
-            if judged.has_passed() { "passed" } else { "FAILED" },
+            if result.has_passed() { "passed" } else { "FAILED" },
             row.name,
             verdict.acknowledged,
             verdict.unknown,
             verdict.lost,
             verdict.ghosts,
             verdict.violations,
-            judged.seconds,
-            judged.evidence.as_deref().unwrap_or("the fault did not happen")
+            result.seconds,
+            result.evidence.as_deref().unwrap_or("the fault did not happen")
         );
-        if judged.has_passed() {
+        if result.has_passed() {
             return Ok(true);
         }
-        self.keep_failed(cluster, nodes, row, seed, &judged)?;
+        self.keep_failed(cluster, nodes, row, seed, &result)?;
         Ok(false)
     }
 
@@ -292,7 +292,7 @@ impl<'a> Campaign<'a> {
         nodes: usize,
         row: &Row,
         seed: u64,
-        judged: &Judged,
+        result: &RunResult,
     ) -> Result<(), String> {
         let folder = self.keep.join(format!("failed-{}-{nodes}-{seed}-{}", row.name, std::process::id()));
         for node in cluster.nodes.values_mut() {
@@ -305,8 +305,8 @@ impl<'a> Campaign<'a> {
             let to = folder.join(format!("disk-{slot}"));
             run_program("cp", &["-a", "--sparse=always", &disk.path().to_string_lossy(), &to.to_string_lossy()])?;
         }
-        let mut report = judged.failure.clone().unwrap_or_default();
-        for finding in &judged.verdict.findings {
+        let mut report = result.failure.clone().unwrap_or_default();
+        for finding in &result.verdict.findings {
             report.push_str(&format!("\n{finding}"));
         }
         fs::write(folder.join("report.txt"), &report).map_err(text)?;
@@ -314,7 +314,7 @@ impl<'a> Campaign<'a> {
             println!("    {line}");
         }
         println!("    files:  {}", folder.display());
-        let binary = self.manner.program.display();
+        let binary = self.options.program.display();
         println!("    repeat: cargo xtask torture --rows {} --nodes {nodes} --seed {seed} --binary {binary}", row.name);
         Ok(())
     }

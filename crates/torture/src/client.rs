@@ -19,7 +19,7 @@ use wire::parse::Message;
 /// A value that no client writes.
 const NEVER: u32 = u32::MAX - 1;
 /// How long a client waits for the second response after it sent the same bytes to two nodes.
-const SECOND_ANSWER: Duration = Duration::from_millis(250);
+const SECOND_REPLY: Duration = Duration::from_millis(250);
 const DNS_PORT: u16 = 53;
 
 /// An update to send.
@@ -73,10 +73,10 @@ fn choose(shared: &Shared, client: u32, number: u64, random: &mut ChaCha8Rng) ->
             gives_up,
         };
     }
-    let place = random.random_range(0..REGISTERS);
-    let owner = format!("c{}.{}", place / 2, shared.registers);
-    let (rtype, text) = if place % 2 == 0 { (Rtype::A, "A") } else { (Rtype::AAAA, "AAAA") };
-    let guess = shared.guesses[place].load(Ordering::Relaxed);
+    let register = random.random_range(0..REGISTERS);
+    let owner = format!("c{}.{}", register / 2, shared.registers);
+    let (rtype, text) = if register % 2 == 0 { (Rtype::A, "A") } else { (Rtype::AAAA, "AAAA") };
+    let guess = shared.guesses[register].load(Ordering::Relaxed);
     let (action, expected) = match draw {
         50..62 => (Action::Write, 0),
         62..70 => (Action::Delete, 0),
@@ -92,7 +92,7 @@ fn choose(shared: &Shared, client: u32, number: u64, random: &mut ChaCha8Rng) ->
         action,
         expected,
         value: if action == Action::Delete { 0 } else { value },
-        shared: Some(place),
+        shared: Some(register),
         is_signed_wrongly: false,
         is_duplicated,
         gives_up,
@@ -150,8 +150,8 @@ fn execute(shared: &Shared, socket: &UdpSocket, client: u32, update: &Update, ra
         let what = format!("the same message had different outcomes: {:?}", exchange.answers);
         shared.recorder.push(Event::Contradiction { register: update.register.clone(), what });
     }
-    if let (Some(place), Outcome::Ok) = (update.shared, outcome) {
-        shared.guesses[place].store(update.value, Ordering::Relaxed);
+    if let (Some(register), Outcome::Ok) = (update.shared, outcome) {
+        shared.guesses[register].store(update.value, Ordering::Relaxed);
     }
     shared.recorder.push(Event::Operation(Operation {
         register: update.register.clone(),
@@ -190,7 +190,7 @@ impl Exchange<'_> {
                 next = Instant::now() + RETRY;
             }
             match self.receive(next) {
-                Some(Heard::Final(_)) => {
+                Some(Reply::Final(_)) => {
                     let (_, outcome) = self.answers[0];
                     if update.is_duplicated && self.sent.len() == 2 {
                         self.receive_second();
@@ -198,10 +198,10 @@ impl Exchange<'_> {
                     return outcome;
                 }
                 // Only one copy was sent, and it was not executed (docs/internals/decisions/0014-this-copy.md).
-                Some(Heard::Refusal) if self.sent.len() == 1 => return Outcome::Refused,
-                Some(Heard::Undone) if self.sent.len() == 1 && update.gives_up => return Outcome::Refused,
+                Some(Reply::Refusal) if self.sent.len() == 1 => return Outcome::Refused,
+                Some(Reply::NotExecuted) if self.sent.len() == 1 && update.gives_up => return Outcome::Refused,
                 // Another node may still execute it.
-                Some(Heard::Refusal | Heard::Undone | Heard::Failure) => {
+                Some(Reply::Refusal | Reply::NotExecuted | Reply::Failure) => {
                     next = next.min(Instant::now() + Duration::from_millis(150))
                 }
                 None => {}
@@ -222,23 +222,23 @@ impl Exchange<'_> {
     }
 
     fn receive_second(&mut self) {
-        let until = Instant::now() + SECOND_ANSWER;
-        while Instant::now() < until && !matches!(self.receive(until), Some(Heard::Final(_))) {}
+        let until = Instant::now() + SECOND_REPLY;
+        while Instant::now() < until && !matches!(self.receive(until), Some(Reply::Final(_))) {}
     }
 
-    fn receive(&mut self, until: Instant) -> Option<Heard> {
+    fn receive(&mut self, until: Instant) -> Option<Reply> {
         let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         self.socket.set_read_timeout(Some(left)).ok()?;
         let mut response = [0; 4096];
         let (len, from) = self.socket.recv_from(&mut response).ok()?;
-        let verdict = self.hear(&response[..len])?;
-        if let Heard::Final(outcome) = verdict {
+        let verdict = self.parse_reply(&response[..len])?;
+        if let Reply::Final(outcome) = verdict {
             self.answers.push((from.ip(), outcome));
         }
         Some(verdict)
     }
 
-    fn hear(&self, response: &[u8]) -> Option<Heard> {
+    fn parse_reply(&self, response: &[u8]) -> Option<Reply> {
         let message = Message::parse(response).ok()?;
         if response[..2] != self.message[..2] || !message.header().qr {
             return None;
@@ -246,25 +246,25 @@ impl Exchange<'_> {
         let rcode = message.rcode();
         let Ok(verified) = self.shared.key.verify(self.message, response, now_s()) else {
             // Without a MAC, only a refusal of the signature is believed. It decides nothing by itself.
-            return Some(if rcode == Rcode::NOTAUTH { Heard::Refusal } else { Heard::Failure });
+            return Some(if rcode == Rcode::NOTAUTH { Reply::Refusal } else { Reply::Failure });
         };
         Some(match rcode {
-            _ if verified.error != Rcode::NOERROR => Heard::Refusal,
-            Rcode::NOERROR => Heard::Final(Outcome::Ok),
-            Rcode::YXDOMAIN | Rcode::YXRRSET | Rcode::NXDOMAIN | Rcode::NXRRSET => Heard::Final(Outcome::Failed),
-            Rcode::SERVFAIL => Heard::Undone,
-            _ => Heard::Refusal,
+            _ if verified.error != Rcode::NOERROR => Reply::Refusal,
+            Rcode::NOERROR => Reply::Final(Outcome::Ok),
+            Rcode::YXDOMAIN | Rcode::YXRRSET | Rcode::NXDOMAIN | Rcode::NXRRSET => Reply::Final(Outcome::Failed),
+            Rcode::SERVFAIL => Reply::NotExecuted,
+            _ => Reply::Refusal,
         })
     }
 }
 
 #[derive(Clone, Copy)]
-enum Heard {
+enum Reply {
     Final(Outcome),
     /// The node refused the message.
     Refusal,
     /// SERVFAIL with a MAC: this copy of the message was not executed.
-    Undone,
+    NotExecuted,
     /// A response without a MAC, which proves nothing.
     Failure,
 }

@@ -147,7 +147,7 @@ impl<'n> Cluster<'n> {
             let mut arguments: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
             arguments.extend(["--dir".into(), node.dir.to_string_lossy().into_owned()]);
             match self.raw_command(&arguments, None) {
-                Ok(said) => return Ok(said),
+                Ok(output) => return Ok(output),
                 // A command with an unknown outcome (exit code 11, or 1 in older programs) must not be repeated.
                 Err(error) if error.contains("no node answers") || error.contains("no leader") => last = error,
                 Err(error) => return Err(error),
@@ -192,9 +192,9 @@ impl<'n> Cluster<'n> {
     }
 
     /// Waits until all nodes serve and have applied the same index. Returns applied index and state hash by slot.
-    pub(crate) fn settle(&mut self, patience: Duration) -> Result<Vec<(usize, u64, String)>, String> {
+    pub(crate) fn settle(&mut self, timeout: Duration) -> Result<Vec<(usize, u64, String)>, String> {
         let mut seen = String::new();
-        let result = self.wait("all nodes to agree", patience, |cluster| {
+        let result = self.wait("all nodes to agree", timeout, |cluster| {
             let mut states = Vec::new();
             seen.clear();
             for slot in cluster.slots() {
@@ -222,10 +222,10 @@ impl<'n> Cluster<'n> {
     pub(crate) fn wait<T>(
         &mut self,
         what: &str,
-        patience: Duration,
+        timeout: Duration,
         mut attempt: impl FnMut(&mut Self) -> Option<T>,
     ) -> Result<T, String> {
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         loop {
             interrupt::check()?;
             if let Some(result) = attempt(self) {
@@ -235,7 +235,7 @@ impl<'n> Cluster<'n> {
                 return Err(format!("waited for {what}: {end}"));
             }
             if Instant::now() > deadline {
-                return Err(format!("timed out after {} s: waited for {what}", patience.as_secs()));
+                return Err(format!("timed out after {} s: waited for {what}", timeout.as_secs()));
             }
             std::thread::sleep(Duration::from_millis(50));
         }

@@ -3,7 +3,7 @@
 
 use crate::checker::Checker;
 use crate::history::{Action, Event, History, Listing, Operation, Outcome};
-use crate::judge::judge;
+use crate::verdict::check;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -56,7 +56,7 @@ pub(crate) fn all_found(checker: &Checker, folder: &Path) -> Result<bool, String
 
 fn is_found(history: &History, checker: &Checker, path: &Path) -> Result<bool, String> {
     history.write(path).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
-    let is_clean = judge(history).is_clean();
+    let is_clean = check(history).is_clean();
     Ok(checker.check(path, None)?.violations > 0 || !is_clean)
 }
 
@@ -315,19 +315,19 @@ mod tests {
 
     #[test]
     fn a_history_without_a_fault_is_clean() {
-        let verdict = judge(&clean());
+        let verdict = check(&clean());
         assert!(verdict.is_clean(), "{:?}", verdict.findings);
         assert!(verdict.acknowledged > 80 && verdict.unknown == 30, "{verdict:?}");
     }
 
     /// Porcupine finds the other errors; `cargo xtask torture --doctored` checks all.
     #[test]
-    fn our_own_checks_find_what_is_theirs() {
+    fn our_own_checks_find_their_errors() {
         let porcupines = ["from before", "again later", "two swaps", "swap failed", "of nothing"];
         for (what, doctor) in DOCTORED.iter().filter(|(what, _)| !porcupines.iter().any(|its| what.contains(its))) {
             let mut history = clean();
             doctor(&mut history);
-            assert!(!judge(&history).is_clean(), "{what}");
+            assert!(!check(&history).is_clean(), "{what}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 /// The damage to a node's files while it was not running.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Harm {
+pub(crate) enum Damage {
     /// A flipped bit in the log.
     Log,
     /// A flipped bit in a checkpoint.
@@ -35,21 +35,21 @@ pub(crate) struct Expected {
 }
 
 /// Returns the allowed behavior for each kind of damage.
-pub(crate) const fn expected(harm: Harm) -> Expected {
-    let (may_serve, exit_codes): (bool, &'static [i32]) = match harm {
+pub(crate) const fn expected(damage: Damage) -> Expected {
+    let (may_serve, exit_codes): (bool, &'static [i32]) = match damage {
         // The node repairs its data from the other nodes, or does not need the file.
-        Harm::Log | Harm::Checkpoint | Harm::Spare | Harm::Audit => (true, &[]),
+        Damage::Log | Damage::Checkpoint | Damage::Spare | Damage::Audit => (true, &[]),
         // 9: both copies of the vote are damaged.
-        Harm::Vote => (true, &[9]),
+        Damage::Vote => (true, &[9]),
         // 1, 3: a file is unusable. The test restores the file, and the node must serve.
-        Harm::Settings => (true, &[1, 3, 9]),
+        Damage::Settings => (true, &[1, 3, 9]),
         // 1: this node has had data and has voted.
-        Harm::Wiped => (false, &[1]),
+        Damage::Wiped => (false, &[1]),
         // 10: a leader reports that the node's log lacks acknowledged entries.
-        Harm::RolledBack => (true, &[9, 10]),
-        Harm::Cloned => (true, &[9, 10]),
+        Damage::RolledBack => (true, &[9, 10]),
+        Damage::Cloned => (true, &[9, 10]),
         // The node keeps answering queries, and accepts updates again once there is room.
-        Harm::Full => (true, &[]),
+        Damage::Full => (true, &[]),
     };
     Expected { may_serve, exit_codes }
 }

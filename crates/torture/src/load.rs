@@ -155,9 +155,9 @@ fn read(shared: &Shared, mut random: ChaCha8Rng) {
         let Some(&Target { node, slot }) = targets.choose(&mut random) else { continue };
         let zone = if random.random_ratio(1, 5) { &shared.records } else { &shared.registers };
         // Short timeouts detect a stopped node that answers an old request when it resumes.
-        let patience = Duration::from_millis(if random.random_ratio(3, 4) { 400 } else { 8000 });
+        let timeout = Duration::from_millis(if random.random_ratio(3, 4) { 400 } else { 8000 });
         let call_ns = shared.recorder.now_ns();
-        if let Ok(read) = api::zone(address(slot), zone, &shared.token, api::Read::Linearizable(patience)) {
+        if let Ok(read) = api::zone(address(slot), zone, &shared.token, api::Read::Linearizable(timeout)) {
             let (serial, records, return_ns) = (read.serial, read.records, shared.recorder.now_ns());
             let listing = Listing { zone: zone.clone(), node, call_ns, return_ns, serial, records };
             shared.recorder.push(Event::Listing(listing));

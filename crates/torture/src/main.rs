@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   rows --> faults --> cluster (net, disk, node)
-//!   load (client, watch) --> history --> judge, checker --> summary
+//!   load (client, watch) --> history --> verdict, checker --> summary
 //! ```
 
 // The command line.
@@ -31,7 +31,7 @@ mod faults;
 // The checks.
 mod checker;
 mod doctored;
-mod judge;
+mod verdict;
 
 // One run, all runs, and the summary.
 mod campaign;

@@ -98,7 +98,7 @@ impl Network {
     /// Whether one node can open a connection to another.
     pub(crate) fn connects(&self, from: usize, to: usize) -> bool {
         let target = SocketAddr::from((address(to), PEER_PORT));
-        let patience = Duration::from_millis(400);
-        self.node(from).inside(|| TcpStream::connect_timeout(&target, patience).map(drop)).is_ok()
+        let timeout = Duration::from_millis(400);
+        self.node(from).inside(|| TcpStream::connect_timeout(&target, timeout).map(drop)).is_ok()
     }
 }

@@ -84,8 +84,8 @@ impl Node {
     }
 
     /// Waits until its process exits by itself.
-    pub(crate) fn wait_end(&mut self, patience: Duration) -> Option<ExitStatus> {
-        let deadline = Instant::now() + patience;
+    pub(crate) fn wait_end(&mut self, timeout: Duration) -> Option<ExitStatus> {
+        let deadline = Instant::now() + timeout;
         while Instant::now() < deadline {
             if let Some(status) = self.has_ended() {
                 return Some(status);
@@ -117,10 +117,10 @@ impl Node {
     }
 
     /// Stops the node with SIGTERM and waits. The exit status must be success.
-    pub(crate) fn stop(&mut self, patience: Duration) -> Result<(), String> {
+    pub(crate) fn stop(&mut self, timeout: Duration) -> Result<(), String> {
         let pid = self.pid().ok_or_else(|| format!("node {} is not running", self.id))?;
         system::signal(pid, libc::SIGTERM).map_err(|error| error.to_string())?;
-        match self.wait_end(patience) {
+        match self.wait_end(timeout) {
             Some(status) if status.success() => Ok(()),
             Some(status) => Err(format!("node {} exited with {status} after SIGTERM", self.id)),
             None => Err(format!("node {} did not stop after SIGTERM", self.id)),

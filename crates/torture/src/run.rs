@@ -6,11 +6,11 @@ use crate::cluster::Cluster;
 use crate::faults::Fault;
 use crate::history::{Event, History, Listing};
 use crate::interrupt;
-use crate::judge::{Verdict, judge};
 use crate::limits::SETTLE;
 use crate::load::{Load, Rate};
 use crate::net::address;
 use crate::rows::{Founder, Row};
+use crate::verdict::{Verdict, check};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 /// The parameters of a run.
 #[derive(Clone, Debug)]
-pub(crate) struct Manner {
+pub(crate) struct RunOptions {
     pub(crate) rate: Rate,
     pub(crate) hold: Duration,
     pub(crate) program: PathBuf,
@@ -27,7 +27,7 @@ pub(crate) struct Manner {
 
 /// The result of a run.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Judged {
+pub(crate) struct RunResult {
     /// The evidence that the fault happened.
     pub(crate) evidence: Option<String>,
     pub(crate) verdict: Verdict,
@@ -38,7 +38,7 @@ pub(crate) struct Judged {
     pub(crate) seconds: f64,
 }
 
-impl Judged {
+impl RunResult {
     pub(crate) fn has_passed(&self) -> bool {
         self.evidence.is_some() && self.failure.is_none() && self.verdict.is_clean()
     }
@@ -53,20 +53,20 @@ pub(crate) fn run(
     row: &Row,
     number: u64,
     seed: u64,
-    manner: &Manner,
+    options: &RunOptions,
     checker: &Checker,
     history: &Path,
-) -> Judged {
+) -> RunResult {
     let start = Instant::now();
-    let mut result = Judged::default();
+    let mut result = RunResult::default();
     // Every second run has a zone with `ack = all-live`.
     let is_all_live = seed % 2 == 1 && row.founder == Founder::Current;
     let records = format!("{}{number}.torture.test", if is_all_live { 'l' } else { 'a' });
     let zones = [format!("r{number}.torture.test"), records];
-    match load_and_fault(cluster, row, &zones, seed, manner, &mut result) {
-        Ok(observed) => judge_all(&observed, checker, history, &mut result),
+    match load_and_fault(cluster, row, &zones, seed, options, &mut result) {
+        Ok(observed) => check_all(&observed, checker, history, &mut result),
         Err((why, observed)) => {
-            judge_all(&observed, checker, history, &mut result);
+            check_all(&observed, checker, history, &mut result);
             result.failure = Some(why);
         }
     }
@@ -82,16 +82,16 @@ fn load_and_fault(
     row: &Row,
     zones: &[String; 2],
     seed: u64,
-    manner: &Manner,
-    result: &mut Judged,
+    options: &RunOptions,
+    result: &mut RunResult,
 ) -> Result<History, (String, History)> {
     let none = |why: String| (why, History::default());
     cluster.add_zones(zones).map_err(none)?;
-    let mut load = Load::start(cluster, zones, manner.rate, seed).map_err(none)?;
+    let mut load = Load::start(cluster, zones, options.rate, seed).map_err(none)?;
     let shared = load.shared.clone();
     let mut done = || {
         let random = ChaCha8Rng::seed_from_u64(seed);
-        let (hold, current, previous) = (manner.hold, manner.program.clone(), manner.previous.clone());
+        let (hold, current, previous) = (options.hold, options.program.clone(), options.previous.clone());
         let mut fault = Fault { cluster, shared: &shared, random, hold, current, previous };
         fault.wait_for_updates(PROGRESS)?;
         result.evidence = Some((row.cause)(&mut fault)?);
@@ -101,7 +101,7 @@ fn load_and_fault(
     let mut outcome = done();
     load.stop();
     if outcome.is_ok() {
-        outcome = observe_end(cluster, &load, zones);
+        outcome = record_end(cluster, &load, zones);
     }
     let history = load.shared.recorder.take();
     match outcome {
@@ -111,7 +111,7 @@ fn load_and_fault(
 }
 
 /// Waits until all nodes agree, and records their contents.
-fn observe_end(cluster: &mut Cluster<'_>, load: &Load, zones: &[String; 2]) -> Result<(), String> {
+fn record_end(cluster: &mut Cluster<'_>, load: &Load, zones: &[String; 2]) -> Result<(), String> {
     let recorder = &load.shared.recorder;
     let states = cluster.settle(SETTLE)?;
     for (slot, applied, hash) in states {
@@ -127,8 +127,8 @@ fn observe_end(cluster: &mut Cluster<'_>, load: &Load, zones: &[String; 2]) -> R
     Ok(())
 }
 
-fn judge_all(observed: &History, checker: &Checker, history: &Path, result: &mut Judged) {
-    result.verdict = judge(observed);
+fn check_all(observed: &History, checker: &Checker, history: &Path, result: &mut RunResult) {
+    result.verdict = check(observed);
     if let Err(error) = observed.write(history) {
         result.failure = Some(format!("cannot write {}: {error}", history.display()));
         return;

@@ -1,6 +1,6 @@
 //! The table at the end, as text and as JSON.
 
-use crate::run::Judged;
+use crate::run::RunResult;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -29,25 +29,25 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    pub(crate) fn add(&mut self, row: &str, nodes: usize, seed: u64, judged: &Judged) {
+    pub(crate) fn add(&mut self, row: &str, nodes: usize, seed: u64, result: &RunResult) {
         let name = format!("{row}/{nodes}");
         if !self.rows.contains_key(&name) {
             self.order.push(name.clone());
         }
         let totals = self.rows.entry(name.clone()).or_default();
-        let verdict = &judged.verdict;
+        let verdict = &result.verdict;
         totals.runs += 1;
-        totals.passed += u64::from(judged.has_passed());
-        totals.happened += u64::from(judged.evidence.is_some());
+        totals.passed += u64::from(result.has_passed());
+        totals.happened += u64::from(result.evidence.is_some());
         totals.acknowledged += verdict.acknowledged;
         totals.unknown += verdict.unknown;
-        totals.operations += judged.operations;
+        totals.operations += result.operations;
         totals.lost += verdict.lost;
         totals.ghosts += verdict.ghosts;
         totals.violations += verdict.violations;
-        totals.seconds += judged.seconds;
-        if !judged.has_passed() {
-            let why = judged.failure.clone().unwrap_or_default();
+        totals.seconds += result.seconds;
+        if !result.has_passed() {
+            let why = result.failure.clone().unwrap_or_default();
             self.failures.push(json!({"row": name, "seed": seed, "failure": why, "findings": verdict.findings}));
         }
     }

@@ -121,9 +121,13 @@ pub(crate) fn run(words: &[&str]) -> Result<(), String> {
         check_soundness(&programs, &bugs, &rows)?;
     }
     let found = each(&bugs, |bug| {
-        if options.is_full { count(&programs, bug, options.seeds) } else { look(&programs, bug, rows.get(&bug.number)) }
+        if options.is_full {
+            count(&programs, bug, options.seeds)
+        } else {
+            check(&programs, bug, rows.get(&bug.number))
+        }
     });
-    let missing = judge(&bugs, &found);
+    let missing = missed(&bugs, &found);
     if options.writes {
         let text = table::written(&text, &bugs, &found, &rows)?;
         std::fs::write(&path, text).map_err(|error| format!("cannot write {TABLE}: {error}"))?;
@@ -162,7 +166,13 @@ fn each(bugs: &[Bug], work: impl Fn(&Bug) -> Result<Found, String> + Sync) -> BT
                     let of_bug = work(bug);
                     let mut found = found.lock().expect("no thread panics with it");
                     found.insert(bug.number, of_bug);
-                    println!("{:3} of {}  {} {}", found.len(), bugs.len(), bug.number, said(bug, &found[&bug.number]));
+                    println!(
+                        "{:3} of {}  {} {}",
+                        found.len(),
+                        bugs.len(),
+                        bug.number,
+                        describe(bug, &found[&bug.number])
+                    );
                 }
             });
         }
@@ -170,7 +180,7 @@ fn each(bugs: &[Bug], work: impl Fn(&Bug) -> Result<Found, String> + Sync) -> BT
     found.into_inner().expect("no thread panics with it")
 }
 
-fn said(bug: &Bug, found: &Result<Found, String>) -> String {
+fn describe(bug: &Bug, found: &Result<Found, String>) -> String {
     match found {
         Err(reason) => format!("{}: {reason}", bug.name),
         Ok(found) => {
@@ -182,7 +192,7 @@ fn said(bug: &Bug, found: &Result<Found, String>) -> String {
 }
 
 /// The quick form: runs the seed and the tests in the table.
-fn look(programs: &Programs, bug: &Bug, row: Option<&Row>) -> Result<Found, String> {
+fn check(programs: &Programs, bug: &Bug, row: Option<&Row>) -> Result<Found, String> {
     let row = row.ok_or_else(|| format!("has no row in {TABLE}: `--full --write` adds it"))?;
     let mut found = Found::default();
     if bug.is_simulated {
@@ -209,7 +219,7 @@ fn count(programs: &Programs, bug: &Bug, seeds: u64) -> Result<Found, String> {
 }
 
 /// Returns the bugs that were not found as required.
-fn judge(bugs: &[Bug], found: &BTreeMap<u32, Result<Found, String>>) -> Vec<String> {
+fn missed(bugs: &[Bug], found: &BTreeMap<u32, Result<Found, String>>) -> Vec<String> {
     let of_bug = |bug: &Bug| {
         let what = match found.get(&bug.number)? {
             Err(reason) => Some(reason.clone()),
@@ -233,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bug_that_too_few_seeds_or_no_test_finds_is_named() {
+    fn bugs_that_are_found_too_rarely_are_named() {
         let bugs: Vec<Bug> = (1..=6).map(|number| bug(number, number <= 4)).collect();
         let seeds = |found, first_seed| Found { first_seed, seeds: Some((found, 300)), ..Found::default() };
         let tests = |test_count| Found { test_count, ..Found::default() };
@@ -245,7 +255,7 @@ mod tests {
             (5, Ok(tests(1))),
             (6, Ok(tests(0))),
         ];
-        let missing = judge(&bugs, &found.into_iter().collect());
+        let missing = missed(&bugs, &found.into_iter().collect());
         let wanted =
             ["bug 2 Bug2: only 2 of 300 seeds find it", "bug 4 Bug4: no seed finds it", "bug 6 Bug6: no test finds it"];
         assert_eq!(missing, wanted);

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn a_written_table_is_read_back() {
         let document = format!("# Bugs\n\n{BEGIN}{HEAD}{END}\nMore.\n");
         assert_eq!(read(&document), Ok(BTreeMap::new()));
         let bug = Bug { number: 26, name: "HeadKept".into(), is_simulated: true, text: "A text.".into() };

@@ -65,7 +65,7 @@ fn check_comments(file: &File, findings: &mut Vec<Finding>) {
         } else if line.is_empty() {
             commented = false;
         } else if inside && !commented && !line.contains("path = ") {
-            findings.push(Finding::new(file, index + 1, "a dependency has a comment: what it is for"));
+            findings.push(Finding::new(file, index + 1, "a dependency needs a comment that says what it is for"));
         }
     }
 }
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn planted_bugs_are_nobodys_dependency() {
+    fn no_crate_depends_on_planted_bugs() {
         let count = |path: &str, text: &str| {
             let mut findings = Vec::new();
             check_planted(&File { path: path.into(), text: text.into() }, &mut findings);

@@ -37,7 +37,7 @@ pub(super) fn check(file: &File, findings: &mut Vec<Finding>) {
     }
     let lines: Vec<&str> = file.text.lines().collect();
     if !file.text.starts_with("//!") && !file.path.starts_with("fuzz/") {
-        findings.push(Finding::new(file, 1, "a file opens with `//!`: what it is for"));
+        findings.push(Finding::new(file, 1, "a file must start with a `//!` comment"));
     }
     if lines.len() > FILE_LINES_MAX {
         findings.push(Finding::new(file, 0, format!("{} lines, over {FILE_LINES_MAX}", lines.len())));
@@ -49,13 +49,13 @@ pub(super) fn check(file: &File, findings: &mut Vec<Finding>) {
             found(format!("{columns} columns, over {COLUMNS_MAX}"));
         }
         if let Some(promise) = PROMISES.iter().find(|promise| line.contains(**promise)) {
-            found(format!("`{promise}` promises what is not there"));
+            found(format!("unfinished code: `{promise}`"));
         }
         if line.trim_start().starts_with("#[allow(") || line.contains("#![allow(") {
-            found("`#[expect(.., reason)]` instead of `allow`".into());
+            found("use `#[expect(.., reason)]` instead of `allow`".into());
         }
         if opens_unsafe(line) && !UNSAFE_PATHS.iter().any(|path| file.path.starts_with(path)) {
-            found("`unsafe` outside the files that argue for it".into());
+            found("`unsafe` is not allowed in this file".into());
         }
     }
     check_functions(file, &lines, findings);
@@ -118,7 +118,7 @@ fn check_limits(file: &File, lines: &[&str], findings: &mut Vec<Finding>) {
     for (index, line) in lines.iter().enumerate() {
         let name = line.split("const ").nth(1).and_then(|rest| rest.split(':').next()).unwrap_or_default();
         if name.ends_with("_MAX") && !line.trim_start().starts_with("//") {
-            findings.push(Finding::new(file, index + 1, format!("`{name}` belongs into limits.rs")));
+            findings.push(Finding::new(file, index + 1, format!("`{name}` belongs in limits.rs")));
         }
     }
 }
@@ -146,7 +146,11 @@ pub(super) fn check_modules(files: &[File], findings: &mut Vec<Finding>) {
         ];
         let declared = files.iter().any(|other| parents.contains(&other.path) && other.text.contains(&declaration));
         if !declared {
-            findings.push(Finding::new(file, 0, format!("no `{declaration}` in its folder: never compiled")));
+            findings.push(Finding::new(
+                file,
+                0,
+                format!("no `{declaration}` in its folder: the file is never compiled"),
+            ));
         }
     }
 }

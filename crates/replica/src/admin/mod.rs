@@ -11,12 +11,12 @@ use crate::entry::{DataKeyChange, PinChange, Resealed, SettingsChange, TOKEN_REV
 use crate::forward::Purpose;
 use crate::io::{AckOption, AdminCommand, AdminError, AdminReply, NodeId, OptionsChange, Output, TrustCommand};
 use crate::limits::{
-    ADDRESS_BYTES_MAX, ADMIN_WAIT_MS, ADMIN_WAITING_MAX, ALL_LIVE_WAIT_MS, AUTHORITY_KEY_BYTES_MAX,
-    CERTIFICATE_BYTES_MAX, FORWARD_AGAIN_MS, RESEALED_MAX, SECRET_BYTES_MAX, TOKEN_LIFE_MS_MAX, TRANSFER_WAIT_MS,
+    ADDRESS_BYTES_MAX, ADMIN_WAIT_MS, ADMIN_WAITING_MAX, ALL_LIVE_WAIT_MS, CA_KEY_BYTES_MAX, CERTIFICATE_BYTES_MAX,
+    FORWARD_AGAIN_MS, RESEALED_MAX, SECRET_BYTES_MAX, TOKEN_LIFE_MS_MAX, TRANSFER_WAIT_MS,
 };
 use crate::replica::Replica;
 use crate::secrets::Sealed;
-use crate::state::{authority_context, secret_context};
+use crate::state::{ca_context, secret_context};
 pub use contents::{BrokenLimit, Contents, Replacement, broken_limit};
 use idle::StalledImports;
 use import::Import;
@@ -301,18 +301,18 @@ impl Replica {
         self.seal(nonce, &secret_context(name), secret)
     }
 
-    /// Seals the key of an authority.
+    /// Seals the key of a CA.
     fn trust_change(&self, command: TrustCommand) -> Result<TrustChange, Result<AdminReply, AdminError>> {
         Ok(match command {
-            TrustCommand::AddAuthority { number, certificate, key, nonce } => {
-                if certificate.len() > CERTIFICATE_BYTES_MAX || key.len() > AUTHORITY_KEY_BYTES_MAX {
+            TrustCommand::AddCa { number, certificate, key, nonce } => {
+                if certificate.len() > CERTIFICATE_BYTES_MAX || key.len() > CA_KEY_BYTES_MAX {
                     return Err(Err(AdminError::TooLarge));
                 }
-                let key = self.seal(nonce, &authority_context(number), &key)?;
-                TrustChange::AuthorityAdd { number, certificate, key }
+                let key = self.seal(nonce, &ca_context(number), &key)?;
+                TrustChange::CaAdd { number, certificate, key }
             }
-            TrustCommand::UseAuthority { number } => TrustChange::AuthorityUse { number },
-            TrustCommand::RemoveAuthority { number } => TrustChange::AuthorityRemove { number },
+            TrustCommand::UseCa { number } => TrustChange::CaUse { number },
+            TrustCommand::RemoveCa { number } => TrustChange::CaRemove { number },
             TrustCommand::Renew { number } => TrustChange::Renew { number },
             TrustCommand::BeginDataKey { number, digest } => {
                 TrustChange::DataKey(DataKeyChange::Begin { number, digest })

@@ -188,15 +188,15 @@ fn trust_samples() -> Vec<(&'static str, Body)> {
     let standing = Standing { accepts: 2, issued_by: 1, renewal: 3, expires_s: 1_800_000_000, data_key: 1 };
     let id = SecretId::PreviousOfKey(name("key."));
     let resealed = Resealed { id, was: [1; 12], secret: key.clone() };
-    let of_authority = Resealed { id: SecretId::Authority(2), ..resealed.clone() };
+    let of_ca = Resealed { id: SecretId::Ca(2), ..resealed.clone() };
     let changes = vec![
-        ("authority_add", TrustChange::AuthorityAdd { number: 2, certificate: vec![0x30; 8], key }),
-        ("authority_use", TrustChange::AuthorityUse { number: 2 }),
-        ("authority_remove", TrustChange::AuthorityRemove { number: 1 }),
+        ("ca_add", TrustChange::CaAdd { number: 2, certificate: vec![0x30; 8], key }),
+        ("ca_use", TrustChange::CaUse { number: 2 }),
+        ("ca_remove", TrustChange::CaRemove { number: 1 }),
         ("renew", TrustChange::Renew { number: 3 }),
         ("data_key_begin", TrustChange::DataKey(DataKeyChange::Begin { number: 2, digest: [9; 32] })),
         ("data_key_use", TrustChange::DataKey(DataKeyChange::Use { number: 2 })),
-        ("reseal", TrustChange::DataKey(DataKeyChange::Reseal { secrets: vec![resealed, of_authority] })),
+        ("reseal", TrustChange::DataKey(DataKeyChange::Reseal { secrets: vec![resealed, of_ca] })),
         ("standing", TrustChange::Standing { id: 4, standing }),
         ("pin_add", TrustChange::Pin { id: 4, change: PinChange::Add([6; 32]) }),
         ("pin_only", TrustChange::Pin { id: 4, change: PinChange::Only([7; 32]) }),

@@ -1,9 +1,9 @@
-//! Changes of what members know each other by, and of what they keep secrets with: authorities, certificates, data
+//! Changes of what members know each other by, and of what they keep secrets with: CAs, certificates, data
 //! keys.
 
 use super::settings::node_of;
 use crate::io::{NodeId, Standing};
-use crate::limits::{AUTHORITY_KEY_BYTES_MAX, CERTIFICATE_BYTES_MAX, RESEALED_MAX, SECRET_BYTES_MAX};
+use crate::limits::{CA_KEY_BYTES_MAX, CERTIFICATE_BYTES_MAX, RESEALED_MAX, SECRET_BYTES_MAX};
 use crate::secrets::Sealed;
 use wire::name::Name;
 use zone::codec::{DecodeError, Decoder, Encoder};
@@ -11,8 +11,8 @@ use zone::codec::{DecodeError, Decoder, Encoder};
 /// One such change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TrustChange {
-    /// An authority whose certificates are accepted; the first one issues them.
-    AuthorityAdd {
+    /// A CA whose certificates are accepted; the first one issues them.
+    CaAdd {
         /// Its number: one more than that of the last.
         number: u32,
         /// Its own certificate, DER.
@@ -20,13 +20,13 @@ pub enum TrustChange {
         /// Its private key (PKCS #8), sealed.
         key: Sealed,
     },
-    /// Another authority issues certificates from now on.
-    AuthorityUse {
+    /// Another CA issues certificates from now on.
+    CaUse {
         /// Which.
         number: u32,
     },
-    /// Certificates of an authority are no longer accepted.
-    AuthorityRemove {
+    /// Certificates of a CA are no longer accepted.
+    CaRemove {
         /// Which.
         number: u32,
     },
@@ -71,17 +71,17 @@ pub(super) const LAST: u8 = 42;
 impl TrustChange {
     pub(super) fn encode(&self, out: &mut Encoder) {
         match self {
-            Self::AuthorityAdd { number, certificate, key } => {
+            Self::CaAdd { number, certificate, key } => {
                 out.u8(FIRST);
                 out.u32(*number);
                 out.bytes(certificate);
                 key.encode(out);
             }
-            Self::AuthorityUse { number } => {
+            Self::CaUse { number } => {
                 out.u8(34);
                 out.u32(*number);
             }
-            Self::AuthorityRemove { number } => {
+            Self::CaRemove { number } => {
                 out.u8(35);
                 out.u32(*number);
             }
@@ -119,9 +119,9 @@ impl TrustChange {
     /// What it does and to what, for the audit log. No secret, no digest of one.
     pub(super) fn in_words(&self) -> Option<(&'static str, String)> {
         Some(match self {
-            Self::AuthorityAdd { number, .. } => ("authority add", number.to_string()),
-            Self::AuthorityUse { number } => ("authority use", number.to_string()),
-            Self::AuthorityRemove { number } => ("authority remove", number.to_string()),
+            Self::CaAdd { number, .. } => ("authority add", number.to_string()),
+            Self::CaUse { number } => ("authority use", number.to_string()),
+            Self::CaRemove { number } => ("authority remove", number.to_string()),
             Self::Renew { number } => ("certificates renew", number.to_string()),
             // Also what follows from a removal: which key opens what is for whoever looks back.
             Self::DataKey(DataKeyChange::Begin { number, .. }) => ("data key begin", number.to_string()),
@@ -144,13 +144,13 @@ impl TrustChange {
 
     pub(super) fn decode(kind: u8, from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         Ok(match kind {
-            FIRST => Self::AuthorityAdd {
+            FIRST => Self::CaAdd {
                 number: from.u32()?,
                 certificate: from.bytes(CERTIFICATE_BYTES_MAX)?.to_vec(),
-                key: Sealed::decode(from, AUTHORITY_KEY_BYTES_MAX)?,
+                key: Sealed::decode(from, CA_KEY_BYTES_MAX)?,
             },
-            34 => Self::AuthorityUse { number: from.u32()? },
-            35 => Self::AuthorityRemove { number: from.u32()? },
+            34 => Self::CaUse { number: from.u32()? },
+            35 => Self::CaRemove { number: from.u32()? },
             36 => Self::Renew { number: from.u32()? },
             38 | 39 => Self::DataKey(DataKeyChange::decode(kind, from)?),
             37 => Self::Standing { id: from.u64()?, standing: decode_standing(from)? },
@@ -202,8 +202,8 @@ pub enum SecretId {
     Key(Name),
     /// The one before it.
     PreviousOfKey(Name),
-    /// The private key of an authority.
-    Authority(u32),
+    /// The private key of a CA.
+    Ca(u32),
 }
 
 impl DataKeyChange {
@@ -255,7 +255,7 @@ impl Resealed {
                 out.u8(2);
                 out.name(name);
             }
-            SecretId::Authority(number) => {
+            SecretId::Ca(number) => {
                 out.u8(3);
                 out.u32(*number);
             }
@@ -268,7 +268,7 @@ impl Resealed {
         let (id, bytes_max) = match from.u8()? {
             1 => (SecretId::Key(from.name()?), SECRET_BYTES_MAX),
             2 => (SecretId::PreviousOfKey(from.name()?), SECRET_BYTES_MAX),
-            3 => (SecretId::Authority(from.u32()?), AUTHORITY_KEY_BYTES_MAX),
+            3 => (SecretId::Ca(from.u32()?), CA_KEY_BYTES_MAX),
             _ => return Err(DecodeError::Unknown),
         };
         Ok(Self { id, was: from.array()?, secret: Sealed::decode(from, bytes_max)? })

@@ -178,7 +178,7 @@ pub enum AdminCommand {
 #[derive(Clone)]
 pub enum TrustCommand {
     /// Members accept another CA. The first one still issues certificates.
-    AddAuthority {
+    AddCa {
         /// Its number: one more than the number of the last CA.
         number: u32,
         /// Its own certificate, DER.
@@ -189,12 +189,12 @@ pub enum TrustCommand {
         nonce: [u8; 12],
     },
     /// This CA issues certificates from now on. Every member has reported that it accepts the CA.
-    UseAuthority {
+    UseCa {
         /// Its number.
         number: u32,
     },
     /// Members accept this CA no longer. Every member has reported that its own certificate is from another CA.
-    RemoveAuthority {
+    RemoveCa {
         /// Its number.
         number: u32,
     },
@@ -247,9 +247,9 @@ pub enum TrustCommand {
 impl core::fmt::Debug for TrustCommand {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            Self::AddAuthority { number, .. } => write!(f, "AddAuthority({number})"),
-            Self::UseAuthority { number } => write!(f, "UseAuthority({number})"),
-            Self::RemoveAuthority { number } => write!(f, "RemoveAuthority({number})"),
+            Self::AddCa { number, .. } => write!(f, "AddCa({number})"),
+            Self::UseCa { number } => write!(f, "UseCa({number})"),
+            Self::RemoveCa { number } => write!(f, "RemoveCa({number})"),
             Self::Renew { number } => write!(f, "Renew({number})"),
             Self::BeginDataKey { number, .. } => write!(f, "BeginDataKey({number})"),
             Self::UseDataKey { number } => write!(f, "UseDataKey({number})"),

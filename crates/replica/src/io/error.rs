@@ -27,7 +27,7 @@ pub enum AdminError {
     NodeExists,
     /// Not every member has said that it is ready for it.
     MembersBehind,
-    /// An authority or a data key is being replaced, by other steps than this one.
+    /// A CA or a data key is being replaced, by other steps than this one.
     RotationBusy,
     /// The data key has just been replaced, and the member that was asked does not know yet.
     DataKeyOld,

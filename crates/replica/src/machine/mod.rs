@@ -424,7 +424,7 @@ fn resealed_keys(change: &TrustChange) -> Vec<Name> {
     let TrustChange::DataKey(DataKeyChange::Reseal { secrets }) = change else { return Vec::new() };
     let key = |resealed: &Resealed| match &resealed.id {
         SecretId::Key(name) | SecretId::PreviousOfKey(name) => Some(name.clone()),
-        SecretId::Authority(_) => None,
+        SecretId::Ca(_) => None,
     };
     secrets.iter().filter_map(key).collect()
 }

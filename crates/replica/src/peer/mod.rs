@@ -1,11 +1,10 @@
-//! What members say to each other: raft's messages and frames of our own, in one bounded encoding.
+//! The messages between members: raft messages and our own frames, in one bounded encoding.
 //!
 //! ```text
 //!   version (1) kind (1) group (2) body
 //! ```
 //!
-//! A frame of a kind that software before did not know goes out only when the feature level of the cluster says that
-//! every member knows it.
+//! A new kind of frame is sent only when the feature level of the cluster guarantees that every member knows it.
 
 mod message;
 
@@ -14,7 +13,7 @@ pub(crate) use message::is_sent;
 use message::{decode_conf_state, encode_conf_state};
 
 use crate::command::{Answer, Command};
-use crate::io::{Lane, NodeId};
+use crate::io::{Channel, NodeId};
 use crate::limits::{FOLLOWER_COMMIT_VOTERS_MAX, FRAME_BYTES_MAX};
 use crate::memory::MemoryFigures;
 use ::raft::eraftpb::{Message, MessageType};
@@ -27,23 +26,23 @@ pub const FEATURE_LEVEL: u32 = 5;
 
 const HELLO_MAGIC: [u8; 8] = *b"CATAMRN1";
 
-/// What both sides of a connection say first; the shell compares cluster and certificate.
+/// The first message on a connection, in both directions. The shell compares cluster and certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// Which cluster.
+    /// The id of the cluster.
     pub cluster_id: [u8; 16],
-    /// Who speaks.
+    /// The id of the sender.
     pub id: NodeId,
-    /// Drawn at random when the speaker's process started.
+    /// A random number, drawn when the process of the sender started.
     pub boot_id: u64,
-    /// The highest feature level that the speaker knows.
+    /// The highest feature level that the sender knows.
     pub feature_level: u32,
-    /// What the connection is for.
-    pub lane: Lane,
+    /// The channel of the connection.
+    pub channel: Channel,
 }
 
 impl Hello {
-    /// Its bytes; their number is always [`Hello::BYTES`].
+    /// Encodes the hello in [`Hello::BYTES`] bytes.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::new();
@@ -52,10 +51,10 @@ impl Hello {
         out.u64(self.id);
         out.u64(self.boot_id);
         out.u32(self.feature_level);
-        out.u8(match self.lane {
-            Lane::Heartbeat => 1,
-            Lane::Normal => 2,
-            Lane::Bulk => 3,
+        out.u8(match self.channel {
+            Channel::Heartbeat => 1,
+            Channel::Normal => 2,
+            Channel::Bulk => 3,
         });
         out.finish()
     }
@@ -65,8 +64,7 @@ impl Hello {
 
     /// Reads what [`Hello::encode`] wrote.
     ///
-    /// # Errors
-    /// [`DecodeError`] when the bytes are no hello.
+    /// [`DecodeError`]: the bytes are not a hello.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut from = Decoder::new(bytes);
         if from.array()? != HELLO_MAGIC {
@@ -77,10 +75,10 @@ impl Hello {
             id: from.u64()?,
             boot_id: from.u64()?,
             feature_level: from.u32()?,
-            lane: match from.u8()? {
-                1 => Lane::Heartbeat,
-                2 => Lane::Normal,
-                3 => Lane::Bulk,
+            channel: match from.u8()? {
+                1 => Channel::Heartbeat,
+                2 => Channel::Normal,
+                3 => Channel::Bulk,
                 _ => return Err(DecodeError::Unknown),
             },
         };
@@ -92,21 +90,21 @@ impl Hello {
 /// One frame.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Frame {
-    /// A message of raft.
+    /// A raft message.
     Raft(Box<Message>),
     /// A command for the leader. If it names a term, only the leader of that term accepts it (feature level 2).
     Forward { token: u64, term: Option<u64>, command: Command },
-    /// The leader's answer to a forwarded command.
+    /// The answer of the leader to a forwarded command.
     Answer { token: u64, answer: Answer },
-    /// The leader's periodic report: the commit index, and the state hash at an index.
+    /// A periodic report of the leader: the commit index, and the state hash at an index.
     Report(Report),
-    /// A member's answer to a report.
+    /// The acknowledgement of a report.
     ReportAck(ReportAck),
     /// The state hash of the majority at an index. A member with another hash is wrong.
     HashVerdict { index: u64, hash: u128 },
-    /// Asks the leader for a read index, which covers everything acknowledged.
+    /// Asks the leader for an index that covers all acknowledged updates.
     ReadIndex { token: u64 },
-    /// The read index.
+    /// The answer with that index.
     ReadIndexAnswer { token: u64, index: u64 },
     /// The result of a checkpoint transfer that the leader announced.
     SnapshotResult { ok: bool },
@@ -114,13 +112,13 @@ pub(crate) enum Frame {
     Checkpoint(Vec<u8>),
     /// Requests a lease, under which this member may answer for zones of `ack = all-live`.
     LeaseRequest(LeaseRequest),
-    /// Grants a lease, which starts at the time of the request.
+    /// Grants the lease, which starts at the time of the request.
     LeaseGrant(LeaseGrant),
-    /// The member shows everything up to this index.
+    /// The member has applied everything up to this index.
     Applied { index: u64 },
     /// All counted members show everything up to this index; see [`crate::io::Output::AllLiveIndex`].
     AllLiveIndex { index: u64, of_rotation: bool },
-    /// The last entry that is durable on the leader's own disk.
+    /// The last entry that is durable on the leader's disk.
     Durable(Durable),
     /// Memory use and limit of a member's zones. Needs feature level 3.
     Memory(MemoryFigures),
@@ -133,7 +131,7 @@ pub(crate) enum Frame {
 /// See [`Frame::Durable`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Durable {
-    /// The leader's term.
+    /// The term of the leader.
     pub(crate) term: u64,
     /// The last durable entry. It is of this term.
     pub(crate) index: u64,
@@ -144,11 +142,11 @@ pub(crate) struct Durable {
 /// See [`Frame::LeaseRequest`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LeaseRequest {
-    /// The boot id of the requesting process. Only this process can use the grant.
+    /// The requesting process. Only it can use the grant.
     pub(crate) boot_id: u64,
-    /// Its clock at the request.
+    /// The time on its clock.
     pub(crate) at_ms: u64,
-    /// Whether it answers queries at all.
+    /// Whether the member answers queries.
     pub(crate) answers: bool,
 }
 
@@ -159,7 +157,7 @@ pub(crate) struct LeaseGrant {
     pub(crate) boot_id: u64,
     /// From the [`LeaseRequest`].
     pub(crate) at_ms: u64,
-    /// Index of the entry that added the member to the rotation. The member must have applied everything before it.
+    /// Index of the entry that added the member to the rotation. The member must have applied all earlier entries.
     pub(crate) since: u64,
     /// The lease is valid only if the member has applied everything up to this index, which covers all acknowledged
     /// updates. A member with an older copy of its data has not. Needs feature level 5.
@@ -184,14 +182,14 @@ pub(crate) struct ReportAck {
     pub(crate) applied: u64,
     /// The highest feature level that the member knows.
     pub(crate) feature_level: u32,
-    /// The index of the report, and the member's state hash there if it still has it.
+    /// The index of the report, and the state hash of the member there if it still has it.
     pub(crate) hash_index: u64,
     pub(crate) hash: Option<u128>,
 }
 
 impl Frame {
-    /// Which connection carries it.
-    pub(crate) fn lane(&self) -> Lane {
+    /// The channel that carries the frame.
+    pub(crate) fn channel(&self) -> Channel {
         match self {
             Self::Raft(message) => match message.get_msg_type() {
                 MessageType::MsgHeartbeat
@@ -199,8 +197,8 @@ impl Frame {
                 | MessageType::MsgRequestVote
                 | MessageType::MsgRequestVoteResponse
                 | MessageType::MsgRequestPreVote
-                | MessageType::MsgRequestPreVoteResponse => Lane::Heartbeat,
-                _ => Lane::Normal,
+                | MessageType::MsgRequestPreVoteResponse => Channel::Heartbeat,
+                _ => Channel::Normal,
             },
             Self::Report(_)
             | Self::ReportAck(_)
@@ -209,7 +207,7 @@ impl Frame {
             | Self::LeaseGrant(_)
             | Self::Memory(_)
             | Self::Clock { .. }
-            | Self::Disk { .. } => Lane::Heartbeat,
+            | Self::Disk { .. } => Channel::Heartbeat,
             Self::Forward { .. }
             | Self::Answer { .. }
             | Self::ReadIndex { .. }
@@ -217,8 +215,8 @@ impl Frame {
             | Self::SnapshotResult { .. }
             | Self::Applied { .. }
             | Self::AllLiveIndex { .. }
-            | Self::Durable(_) => Lane::Normal,
-            Self::Checkpoint(_) => Lane::Bulk,
+            | Self::Durable(_) => Channel::Normal,
+            Self::Checkpoint(_) => Channel::Bulk,
         }
     }
 

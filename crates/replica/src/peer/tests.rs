@@ -207,7 +207,7 @@ fn inconsistent_configurations_are_refused() {
 
 #[test]
 fn hello_comes_back() {
-    let hello = Hello { cluster_id: [1; 16], id: 2, boot_id: 3, feature_level: FEATURE_LEVEL, lane: Lane::Bulk };
+    let hello = Hello { cluster_id: [1; 16], id: 2, boot_id: 3, feature_level: FEATURE_LEVEL, channel: Channel::Bulk };
     assert_eq!(hello.encode().len(), Hello::BYTES);
     assert_eq!(Hello::decode(&hello.encode()), Ok(hello));
     assert!(Hello::decode(&[0; Hello::BYTES]).is_err());

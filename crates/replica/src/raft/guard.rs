@@ -37,8 +37,8 @@ pub(crate) enum Contradiction {
 /// What is known of senders besides raft's own configuration.
 #[derive(Debug, Default)]
 pub(crate) struct Senders {
-    /// Members by the word of a member, oldest first: see [`crate::io::Input::PeerVouched`].
-    pub(crate) vouched: Vec<NodeId>,
+    /// Members by the word of a member, oldest first: see [`crate::io::Input::PeerConfirmed`].
+    pub(crate) confirmed: Vec<NodeId>,
     /// No leader was heard for so long that a member with a vote that is not known here may have to lead.
     pub(crate) is_leaderless: bool,
 }
@@ -47,7 +47,7 @@ impl Senders {
     /// Whether an id may campaign and lead, as far as is known here. A learner may have got its vote while this member
     /// was away: it is believed once nobody else leads.
     fn may_lead(&self, node: &RawNode<LogStorage>, id: NodeId) -> bool {
-        is_voter(node, id) || self.vouched.contains(&id) || self.is_leaderless
+        is_voter(node, id) || self.confirmed.contains(&id) || self.is_leaderless
     }
 }
 

@@ -1,40 +1,40 @@
 //! Which ids are heard at all: members alone.
 //!
 //! A member that was away may not know those that came since, nor does a new one know anybody. Its shell asks a member
-//! that it knows, and says so: what is vouched for is heard until what this replica applies says more of it.
+//! that it knows, and says so: what is confirmed is heard until what this replica applies says more of it.
 
 use super::Replica;
 use super::removal::was_given;
 use crate::io::{MemberState, NodeId};
-use crate::limits::{LEADERLESS_MS, VOUCHED_PEERS_MAX};
+use crate::limits::{CONFIRMED_PEERS_MAX, LEADERLESS_MS};
 
 impl Replica {
-    /// Whether frames of this id are looked at: it is a member as far as is known here, or vouched for and unknown.
+    /// Whether frames of this id are looked at: it is a member as far as is known here, or confirmed and unknown.
     #[must_use]
     pub fn admits(&self, id: NodeId) -> bool {
         let settings = &self.machine.settings;
         let is_member = settings.is_member(id) || self.driver.counts(id);
-        let is_vouched = || self.driver.senders.vouched.contains(&id) && !was_given(settings.incarnations(), id);
-        id != self.driver.id() && (is_member || is_vouched())
+        let is_confirmed = || self.driver.senders.confirmed.contains(&id) && !was_given(settings.incarnations(), id);
+        id != self.driver.id() && (is_member || is_confirmed())
     }
 
     /// A member says that this id is one too.
-    pub(super) fn handle_vouched(&mut self, id: NodeId) {
+    pub(super) fn handle_peer_confirmed(&mut self, id: NodeId) {
         if self.admits(id) || id == self.driver.id() || self.membership().standing(id) != MemberState::Unknown {
             return;
         }
-        let vouched = &mut self.driver.senders.vouched;
-        if vouched.len() >= VOUCHED_PEERS_MAX {
-            vouched.remove(0);
+        let confirmed = &mut self.driver.senders.confirmed;
+        if confirmed.len() >= CONFIRMED_PEERS_MAX {
+            confirmed.remove(0);
         }
-        vouched.push(id);
+        confirmed.push(id);
     }
 
-    /// Who the members are is known better now: of those that were vouched for the unknown remain.
+    /// Who the members are is known better now: of those that were confirmed the unknown remain.
     pub(crate) fn forget_confirmed(&mut self) {
-        if !self.driver.senders.vouched.is_empty() {
+        if !self.driver.senders.confirmed.is_empty() {
             let membership = self.membership();
-            self.driver.senders.vouched.retain(|&id| membership.standing(id) == MemberState::Unknown);
+            self.driver.senders.confirmed.retain(|&id| membership.standing(id) == MemberState::Unknown);
         }
     }
 

@@ -117,8 +117,8 @@ impl Replica {
     }
 
     pub(crate) fn send(&mut self, to: NodeId, frame: &Frame) {
-        let (lane, frame) = (frame.lane(), frame.encode(self.config.group));
-        self.out.push_back(Output::Send { to, lane, frame });
+        let (channel, frame) = (frame.channel(), frame.encode(self.config.group));
+        self.out.push_back(Output::Send { to, channel, frame });
     }
 
     pub(super) fn send_messages(&mut self, messages: Vec<Message>) {

@@ -250,7 +250,7 @@ impl Replica {
         match input {
             Input::Tick => self.tick(),
             Input::Peer { from, frame } => self.handle_frame(from, &frame),
-            Input::PeerVouched { id } => self.handle_vouched(id),
+            Input::PeerConfirmed { id } => self.handle_peer_confirmed(id),
             Input::PeerConnected { id, boot_id } => self.handle_connected(id, boot_id),
             Input::PeerGone { id, refused } => self.handle_gone(id, refused),
             Input::ReportedRemoved { by } => self.handle_reported_removed(by),

@@ -52,7 +52,7 @@ impl Membership {
     }
 
     /// What this id is. One that is unknown here may be a member that came while this replica was away; a member that
-    /// this replica knows can tell, see [`crate::io::Input::PeerVouched`].
+    /// this replica knows can tell, see [`crate::io::Input::PeerConfirmed`].
     #[must_use]
     pub fn standing(&self, id: NodeId) -> MemberState {
         match (self.is_member(id), self.is_out(id)) {

@@ -10,14 +10,14 @@ use core::cmp::Ordering;
 use raft::eraftpb::MessageType;
 
 const STRANGER: NodeId = 0x00C0_FFEE;
-const VOUCHED: NodeId = 0x77;
+const CONFIRMED: NodeId = 0x77;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sender {
     /// It was a member, and the receiver has applied that it is none.
     Removed,
     /// The same, and a member says that it is one.
-    RemovedAndVouched,
+    RemovedAndConfirmed,
     /// The node number of a member, in an incarnation that was never given.
     NeverGiven,
     /// Nobody knows it.
@@ -25,7 +25,7 @@ enum Sender {
     /// It claims to be the receiver.
     Own,
     /// The receiver does not know it; a member says that it is one.
-    Vouched,
+    Confirmed,
     /// A member without a vote.
     Learner,
     /// A voter that follows.
@@ -58,11 +58,11 @@ enum Expected {
 
 const SENDERS: [Sender; 9] = [
     Sender::Removed,
-    Sender::RemovedAndVouched,
+    Sender::RemovedAndConfirmed,
     Sender::NeverGiven,
     Sender::Stranger,
     Sender::Own,
-    Sender::Vouched,
+    Sender::Confirmed,
     Sender::Learner,
     Sender::Voter,
     Sender::Leader,
@@ -123,7 +123,7 @@ impl Stage {
         let mut voters = (1..=3).filter(|&id| id != leader);
         let voters = [voters.next().unwrap(), voters.next().unwrap()];
         for id in cluster.alive() {
-            cluster.input(id, Input::PeerVouched { id: VOUCHED });
+            cluster.input(id, Input::PeerConfirmed { id: CONFIRMED });
         }
         Self { cluster, leader, voters, learner, joiner, removed }
     }
@@ -141,12 +141,12 @@ impl Stage {
     fn sender(&self, sender: Sender, receiver: Receiver) -> Option<NodeId> {
         let to = self.receiver(receiver);
         let id = match sender {
-            Sender::RemovedAndVouched if receiver == Receiver::Joiner => return None,
-            Sender::Removed | Sender::RemovedAndVouched => self.removed,
+            Sender::RemovedAndConfirmed if receiver == Receiver::Joiner => return None,
+            Sender::Removed | Sender::RemovedAndConfirmed => self.removed,
             Sender::NeverGiven => 1 << 32 | self.leader,
             Sender::Stranger => STRANGER,
             Sender::Own => return Some(to),
-            Sender::Vouched => VOUCHED,
+            Sender::Confirmed => CONFIRMED,
             Sender::Learner => self.learner,
             Sender::Voter => self.voters[usize::from(receiver == Receiver::Follower)],
             Sender::Leader => self.leader,
@@ -169,8 +169,8 @@ impl Stage {
 /// What the reference says.
 fn expected(sender: Sender, receiver: Receiver, kind: ForgedKind, frame: &[u8], term: u64) -> Expected {
     let is_unknown = match sender {
-        Sender::Removed | Sender::RemovedAndVouched | Sender::NeverGiven | Sender::Stranger | Sender::Own => true,
-        Sender::Vouched => false,
+        Sender::Removed | Sender::RemovedAndConfirmed | Sender::NeverGiven | Sender::Stranger | Sender::Own => true,
+        Sender::Confirmed => false,
         Sender::Learner | Sender::Voter | Sender::Leader => receiver == Receiver::Joiner,
     };
     if is_unknown {
@@ -190,7 +190,7 @@ fn expected(sender: Sender, receiver: Receiver, kind: ForgedKind, frame: &[u8], 
 /// Whether a correct member may send such a message of raft, with the most harmful numbers of its kind.
 fn may_say(sender: Sender, receiver: Receiver, kind: MessageType, term: Ordering) -> bool {
     let (is_voter, is_leader) = (matches!(sender, Sender::Voter | Sender::Leader), sender == Sender::Leader);
-    let may_campaign = is_voter || sender == Sender::Vouched;
+    let may_campaign = is_voter || sender == Sender::Confirmed;
     let is_later = term == Ordering::Greater;
     match kind {
         // Raft answers it, or does nothing.
@@ -215,7 +215,7 @@ fn may_say(sender: Sender, receiver: Receiver, kind: MessageType, term: Ordering
 /// The same of our own frames.
 fn own(sender: Sender, receiver: Receiver, frame: &Frame) -> Expected {
     let (by_leader, to_leader) = (sender == Sender::Leader, receiver == Receiver::Leader);
-    let by_member = sender != Sender::Vouched;
+    let by_member = sender != Sender::Confirmed;
     let is_handled = match frame {
         Frame::Forward { .. }
         | Frame::ReportAck(_)
@@ -285,7 +285,7 @@ fn each_sender_kind_and_receiver_against_the_reference() {
     let mut stage = Stage::new();
     for receiver in RECEIVERS.into_iter().filter(|&receiver| receiver != Receiver::Joiner) {
         let to = stage.receiver(receiver);
-        stage.cluster.input(to, Input::PeerVouched { id: stage.removed });
+        stage.cluster.input(to, Input::PeerConfirmed { id: stage.removed });
     }
     let (mut cases, mut counts) = (0, [0; 4]);
     for receiver in RECEIVERS {
@@ -350,10 +350,10 @@ fn the_forged_append_and_the_forged_heartbeat_change_nothing() {
     assert!(stage.voters.iter().all(|&id| stage.cluster.replica(id).state_hash() == hash));
 }
 
-/// A vouched id is heard until what is applied says more, the table is bounded, and a removed id is never in it.
+/// A confirmed id is heard until what is applied says more, the table is bounded, and a removed id is never in it.
 #[test]
-fn confirmed_nonmember_is_heard_until_the_membership_is_known() {
-    use crate::limits::VOUCHED_PEERS_MAX;
+fn a_confirmed_id_is_admitted_until_more_is_known() {
+    use crate::limits::CONFIRMED_PEERS_MAX;
     let mut stage = Stage::new();
     let to = stage.voters[0];
     let standing = |stage: &Stage, id| stage.cluster.replica(to).membership().standing(id);
@@ -361,7 +361,7 @@ fn confirmed_nonmember_is_heard_until_the_membership_is_known() {
     assert_eq!(standing(&stage, stage.learner), MemberState::Member);
     assert_eq!(standing(&stage, 10), MemberState::Unknown);
     for id in [10, stage.removed, to, 1 << 32 | stage.removed] {
-        stage.cluster.input(to, Input::PeerVouched { id });
+        stage.cluster.input(to, Input::PeerConfirmed { id });
     }
     let admits = |stage: &Stage, id| stage.cluster.replica(to).admits(id);
     assert!(admits(&stage, 10) && admits(&stage, 1 << 32 | stage.removed) && !admits(&stage, stage.removed));
@@ -372,13 +372,13 @@ fn confirmed_nonmember_is_heard_until_the_membership_is_known() {
     assert_eq!(stage.cluster.admin_ok(leader, AdminCommand::RemoveNode { id: 10 }), AdminReply::Done);
     stage.cluster.run(500);
     assert!(!admits(&stage, 10) && standing(&stage, 10) == MemberState::Out);
-    stage.cluster.input(to, Input::PeerVouched { id: 10 });
+    stage.cluster.input(to, Input::PeerConfirmed { id: 10 });
     assert!(!admits(&stage, 10));
-    for id in 0..2 * VOUCHED_PEERS_MAX as u64 {
-        stage.cluster.input(to, Input::PeerVouched { id: 1_000 + id });
+    for id in 0..2 * CONFIRMED_PEERS_MAX as u64 {
+        stage.cluster.input(to, Input::PeerConfirmed { id: 1_000 + id });
     }
-    assert_eq!(stage.cluster.replica(to).driver.senders.vouched.len(), VOUCHED_PEERS_MAX);
-    assert!(!admits(&stage, 1_000) && admits(&stage, 999 + 2 * VOUCHED_PEERS_MAX as u64));
+    assert_eq!(stage.cluster.replica(to).driver.senders.confirmed.len(), CONFIRMED_PEERS_MAX);
+    assert!(!admits(&stage, 1_000) && admits(&stage, 999 + 2 * CONFIRMED_PEERS_MAX as u64));
 }
 
 /// A voter that was away while a learner got its vote follows it when it leads: at once if no other led, and a while

@@ -80,8 +80,8 @@ fn a_backup_becomes_another_cluster() {
     cluster.assert_done(request);
     assert_eq!(cluster.admin_ok(1, roll_key(&[4; 32], 2)), AdminReply::Done);
     cluster.admin_ok(1, AdminCommand::CreateToken { digest: [1; 32], life_ms: 60_000, is_learner: true });
-    let authority = TrustCommand::AddAuthority { number: 1, certificate: vec![0x30], key: vec![5], nonce: [3; 12] };
-    cluster.admin_ok(2, AdminCommand::Trust(authority));
+    let ca = TrustCommand::AddCa { number: 1, certificate: vec![0x30], key: vec![5], nonce: [3; 12] };
+    cluster.admin_ok(2, AdminCommand::Trust(ca));
     let serial = cluster.serial(3);
     let disk = backup(&mut cluster, 3);
     let (mut new, report) = restored(&cluster, &disk);
@@ -92,9 +92,9 @@ fn a_backup_becomes_another_cluster() {
     assert_eq!(new.serial(1), serial + RESTORE_SERIAL_GAP);
     let status = new.replica(1).status();
     assert_eq!((status.cluster_id, status.members.len()), (NEW_CLUSTER, 1));
-    // Nodes of the old cluster have certificates of its authority.
+    // Nodes of the old cluster have certificates of its CA.
     assert_eq!(cluster.replica(1).trust().issuer, 1);
-    assert!(new.replica(1).trust().authorities.is_empty());
+    assert!(new.replica(1).trust().cas.is_empty());
     // The key works, its grants hold, and what was executed is not executed again.
     let again = new.update_bytes(1, bytes, "192.0.2.200:4000");
     new.settle();

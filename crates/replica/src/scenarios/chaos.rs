@@ -1,10 +1,10 @@
-//! Clusters under a seed: frames are lost, late and out of order between lanes, disks are slow, processes die with
+//! Clusters under a seed: frames are lost, late and out of order between channels, disks are slow, processes die with
 //! writes that were never synced, and clients repeat themselves. The simulator does this at length; here it keeps
 //! the crate honest on its own.
 
 use super::cluster::*;
 use crate::disk::{DiskJob, DiskRead, ReadFile};
-use crate::io::{AdminCommand, AdminReply, Contents, Input, Lane, NodeId, Output, Serving, Verdict, ZoneOptions};
+use crate::io::{AdminCommand, AdminReply, Channel, Contents, Input, NodeId, Output, Serving, Verdict, ZoneOptions};
 use crate::log::LogConfig;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::number::{Rcode, Rtype, Serial};
@@ -27,8 +27,8 @@ struct Chaos {
     events: BTreeMap<(u64, u64), Event>,
     sequence: u64,
     now_us: u64,
-    /// When the last frame of a lane arrives: lanes keep their order.
-    lanes: BTreeMap<(NodeId, NodeId, Lane), u64>,
+    /// When the last frame of a channel arrives: channels keep their order.
+    channels: BTreeMap<(NodeId, NodeId, Channel), u64>,
     /// When the last job of a disk queue is done: queues keep their order.
     disks: BTreeMap<(NodeId, bool), u64>,
     /// What clients sent: record, bytes, requests, and whether it was acknowledged.
@@ -68,7 +68,7 @@ impl Chaos {
             events: BTreeMap::new(),
             sequence: 0,
             now_us,
-            lanes: BTreeMap::new(),
+            channels: BTreeMap::new(),
             disks: BTreeMap::new(),
             sent: Vec::new(),
             owners: BTreeMap::new(),
@@ -313,14 +313,14 @@ impl Chaos {
     fn carry_out(&mut self, id: NodeId, output: Output) {
         let boot = self.boot(id);
         match output {
-            Output::Send { to, lane, frame } => {
+            Output::Send { to, channel, frame } => {
                 let lost = self.has_faults && self.draw(100) == 0;
                 if lost || self.cluster.cut.contains(&(id, to)) || !self.cluster.machines.contains_key(&to) {
                     return;
                 }
                 let late = self.has_faults && self.draw(50) == 0;
                 let delay = 50 + self.draw(if late { 40_000 } else { 1_000 });
-                let arrival = self.lanes.entry((id, to, lane)).or_default();
+                let arrival = self.channels.entry((id, to, channel)).or_default();
                 *arrival = (*arrival + 1).max(self.now_us + delay);
                 let in_us = *arrival - self.now_us;
                 let boot = self.boot(to);

@@ -2,11 +2,11 @@
 
 use super::cluster::*;
 use crate::io::{AdminCommand, AdminError, AdminReply, Input, Standing, TrustCommand};
-use crate::{Authority, DataKey, ReplicaConfig};
+use crate::{Ca, DataKey, ReplicaConfig};
 
-fn add_authority(number: u32) -> AdminCommand {
+fn add_ca(number: u32) -> AdminCommand {
     let (certificate, key) = (vec![0x30, number as u8], vec![number as u8; 138]);
-    AdminCommand::Trust(TrustCommand::AddAuthority { number, certificate, key, nonce: [number as u8; 12] })
+    AdminCommand::Trust(TrustCommand::AddCa { number, certificate, key, nonce: [number as u8; 12] })
 }
 
 fn stand(accepts: u32, issued_by: u32) -> AdminCommand {
@@ -16,15 +16,15 @@ fn stand(accepts: u32, issued_by: u32) -> AdminCommand {
 }
 
 #[test]
-fn any_member_can_issue_after_the_founder_of_the_ca_is_gone() {
+fn any_member_can_issue_after_the_ca_founder_is_gone() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
-    assert_eq!(cluster.admin_ok(leader, add_authority(1)), AdminReply::Done);
-    assert_eq!(cluster.admin_ok(leader % 3 + 1, add_authority(1)), AdminReply::Unchanged, "another has the same file");
+    assert_eq!(cluster.admin_ok(leader, add_ca(1)), AdminReply::Done);
+    assert_eq!(cluster.admin_ok(leader % 3 + 1, add_ca(1)), AdminReply::Unchanged, "another has the same file");
     let AdminReply::Checkpoint { .. } = cluster.admin_ok(leader, AdminCommand::Checkpoint) else { panic!() };
     cluster.kill(leader);
     cluster.elect();
-    let expected = Authority { number: 1, certificate: vec![0x30, 1], key: Some(vec![1; 138]) };
+    let expected = Ca { number: 1, certificate: vec![0x30, 1], key: Some(vec![1; 138]) };
     for id in cluster.alive() {
         assert_eq!(cluster.replica(id).trust().issuing(), Some(&expected), "at {id}");
     }
@@ -41,17 +41,17 @@ fn any_member_can_issue_after_the_founder_of_the_ca_is_gone() {
     cluster.kill(2);
     let config = ReplicaConfig { data_key: DataKey::new(1, &[5; 32]), ..cluster.config(2) };
     cluster.start_with(2, config);
-    assert_eq!(cluster.replica(2).trust().issuing(), Some(&Authority { key: None, ..expected }));
+    assert_eq!(cluster.replica(2).trust().issuing(), Some(&Ca { key: None, ..expected }));
 }
 
 #[test]
-fn ca_issues_once_all_members_accept_it() {
+fn a_ca_issues_once_all_members_accept_it() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
-    let (use_2, remove_1) = (TrustCommand::UseAuthority { number: 2 }, TrustCommand::RemoveAuthority { number: 1 });
+    let (use_2, remove_1) = (TrustCommand::UseCa { number: 2 }, TrustCommand::RemoveCa { number: 1 });
     let (use_2, remove_1) = (AdminCommand::Trust(use_2), AdminCommand::Trust(remove_1));
-    cluster.admin_ok(leader, add_authority(1));
-    cluster.admin_ok(leader, add_authority(2));
+    cluster.admin_ok(leader, add_ca(1));
+    cluster.admin_ok(leader, add_ca(2));
     for id in [1, 2, 3] {
         let early = cluster.admin(leader, use_2.clone());
         cluster.run(500);
@@ -67,7 +67,7 @@ fn ca_issues_once_all_members_accept_it() {
     assert_eq!(cluster.admin_ok(leader, remove_1), AdminReply::Done);
     let status = cluster.replica(3).status();
     assert!(status.members.iter().all(|member| member.standing.is_some_and(|standing| standing.issued_by == 2)));
-    assert_eq!(cluster.replica(3).trust().authorities.len(), 1);
+    assert_eq!(cluster.replica(3).trust().cas.len(), 1);
     cluster.assert_same();
 }
 
@@ -89,7 +89,7 @@ fn trust(command: TrustCommand) -> AdminCommand {
 fn secrets_are_resealed_with_the_new_data_key() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
-    cluster.admin_ok(leader, add_authority(1));
+    cluster.admin_ok(leader, add_ca(1));
     let can_open = |cluster: &Cluster, id: u64| {
         let is_issuer = cluster.replica(id).trust().issuing().is_some_and(|issuing| issuing.key.is_some());
         (cluster.replica(id).key_table().len(), is_issuer)
@@ -141,11 +141,11 @@ fn trust_changes_are_refused_below_the_feature_level() {
         cluster.replica_mut(id).machine.settings.pretend_feature_level(1);
     }
     let begin = trust(TrustCommand::BeginDataKey { number: 2, digest: [2; 32] });
-    for (id, command) in [(leader, add_authority(1)), (leader % 3 + 1, stand(1, 1)), (leader, begin)] {
+    for (id, command) in [(leader, add_ca(1)), (leader % 3 + 1, stand(1, 1)), (leader, begin)] {
         let request = cluster.admin(id, command);
         assert_eq!(cluster.admin[&request], Err(AdminError::LevelTooLow), "at once, at {id}");
     }
     cluster.run(500);
     assert_eq!(cluster.replica(leader).status().last_index, last);
-    assert!(cluster.replica(leader).trust().authorities.is_empty());
+    assert!(cluster.replica(leader).trust().cas.is_empty());
 }

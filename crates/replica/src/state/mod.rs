@@ -8,4 +8,4 @@ mod settings;
 pub(crate) use hash::{Item, item_hash};
 pub(crate) use history::{FrozenHistory, History, HistoryLimits};
 pub(crate) use sessions::{FrozenSessions, Identity, Known, Sessions};
-pub(crate) use settings::{KeyEntry, Settings, authority_context, secret_context};
+pub(crate) use settings::{KeyEntry, Settings, ca_context, secret_context};

@@ -149,7 +149,7 @@ impl Replica {
                         let mut bytes = Vec::new();
                         frame.encode(&mut bytes);
                         let frame = Frame::Checkpoint(bytes).encode(self.config.group);
-                        self.out.push_back(Output::Send { to, lane: crate::io::Lane::Bulk, frame });
+                        self.out.push_back(Output::Send { to, channel: crate::io::Channel::Bulk, frame });
                     }
                 }
             }

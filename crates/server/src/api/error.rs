@@ -183,11 +183,9 @@ impl ApiError {
                 "not every node has said that it is ready for it",
                 "start the nodes that are down, or remove them; see `catamaran cluster status`",
             ),
-            AdminError::RotationBusy => (
-                S::CONFLICT,
-                "the authority is being replaced already",
-                "go on with that: `catamaran cluster rotate --authority`",
-            ),
+            AdminError::RotationBusy => {
+                (S::CONFLICT, "the CA is being replaced already", "go on with that: `catamaran cluster rotate --ca`")
+            }
             AdminError::LeaderWouldGo => {
                 (S::CONFLICT, "the leader cannot remove itself; it is handing over", "try again in a second")
             }
@@ -251,7 +249,7 @@ pub(super) async fn no_such_path() -> ApiError {
         "there is no such path",
         "see /healthz, /metrics, /v1/status, /v1/zones, /v1/zones/NAME, /v1/zone, /v1/keys, /v1/policy, \
          /v1/policy/check, /v1/policy/keys, /v1/audit, /v1/nodes, /v1/leader, /v1/tokens, /v1/certificates, \
-         /v1/authority, \
+         /v1/ca, \
          /v1/data-key, /v1/backup, /v1/feature-level",
     )
 }

@@ -27,7 +27,7 @@
 //! | `POST /v1/tokens`, `?learner=true` | a token with which one node may join, as a voter or as a learner | always |
 //! | `POST /v1/certificates` | every node gets itself a new certificate for connections between nodes | always |
 //! | `POST /v1/data-key` | another data key seals secrets, once every node has it | always |
-//! | `POST /v1/authority`, `?begin=true` | the next step towards another authority, or the first one | always |
+//! | `POST /v1/ca`, `?begin=true` | the next step towards another CA, or the first one | always |
 //!
 //! With `consistent=1` an answer shows all that was acknowledged, by any node, before the question came: the node waits
 //! until it has it. Without a majority that is 503 after 2.5 s.
@@ -134,7 +134,7 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .route("/v1/backup", get(backup::backup))
         .route("/v1/tokens", get(tokens::list).post(tokens::make).delete(tokens::revoke))
         .route("/v1/certificates", axum::routing::post(trust::renew))
-        .route("/v1/authority", axum::routing::post(trust::step))
+        .route("/v1/ca", axum::routing::post(trust::step))
         .route("/v1/data-key", axum::routing::post(trust::begin_data_key))
         .layer(DefaultBodyLimit::max(API_BODY_BYTES_MAX))
         .merge(zone)

@@ -88,7 +88,7 @@ pub(super) async fn move_to(
     let id = api.id_of(node).await?;
     // A wrong address would cut the node off from the others, and could cost the majority.
     if let (Some(check), false) = (&api.peer_check, force == Some(true))
-        && let Err(error) = check.meet(id, &address).await
+        && let Err(error) = check.verify(id, &address).await
     {
         let why = format!("node {node} does not answer at {address}: {error}");
         let hint = "start it there first, or use --force if only other nodes can connect to it";

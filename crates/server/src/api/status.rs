@@ -81,7 +81,7 @@ pub(super) async fn status(
         ..
     } = api.handle.status(with_zones).await.ok_or_else(ApiError::ending)?;
     let trust = api.handle.shared().trust.borrow().clone();
-    let reach = &api.metrics.peer.reach;
+    let reach = &api.metrics.peer.reachability;
     let members = members
         .into_iter()
         .map(|of| MemberJson {
@@ -101,7 +101,7 @@ pub(super) async fn status(
             feature_level: of.feature_level,
             certificate: of.standing.map(|standing| CertificateJson {
                 expires_s: standing.expires_s,
-                authority: standing.issued_by,
+                ca: standing.issued_by,
                 renewal: standing.renewal,
                 data_key: standing.data_key,
                 knows_next_keys: of.has_seen_pins,
@@ -138,7 +138,7 @@ pub(super) async fn status(
         dns: api.has_dns,
         staleness_ms,
         state_hash: format!("{state_hash:032x}"),
-        authorities: trust.authorities.len(),
+        ca_count: trust.cas.len(),
         data_key: trust.data_key,
         data_key_changes: trust.next_data_key.is_some() || trust.data_key_is_due || trust.is_sealed_before,
         members,

@@ -10,7 +10,7 @@ use crate::service::update_thread::UpdateQueue;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use replica::io::{AdminCommand, AdminError, AdminReply, ReadIndexError, TrustCommand};
-use replica::{Authority, Trust};
+use replica::{Ca, Trust};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use tower::ServiceExt;
 use zone::set::{StoreConfig, ZoneSet, ZoneSetConfig};
@@ -208,8 +208,8 @@ fn changes_and_secrets_need_the_token_everywhere() {
 
 /// What nodes know each other by after this many rotations.
 fn rotated(times: u32) -> Arc<Trust> {
-    let authorities = vec![Authority { number: 1, certificate: Vec::new(), key: None }];
-    Arc::new(Trust { authorities, renewal: times, data_key: 1 + times, ..Trust::default() })
+    let cas = vec![Ca { number: 1, certificate: Vec::new(), key: None }];
+    Arc::new(Trust { cas, renewal: times, data_key: 1 + times, ..Trust::default() })
 }
 
 /// The replica of a node that has not heard of the last rotation: a read brings it, where a leader confirms it. Gives

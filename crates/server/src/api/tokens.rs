@@ -6,7 +6,7 @@ use super::error::ApiError;
 use super::types::{DoneJson, OpenTokenJson, TokenJson};
 use crate::config::address::PeerAddress;
 use crate::files::token::random_text;
-use crate::node::trust_keeper::ca_key_of;
+use crate::node::cert_manager::ca_key_of;
 use crate::peer::join::{JoinToken, digest};
 use crate::tls::session::CurrentTls;
 use axum::Json;
@@ -25,9 +25,9 @@ pub(crate) struct JoinOffer {
     /// Its raft id, and where to reach it.
     pub(crate) member: u64,
     pub(crate) address: Option<PeerAddress>,
-    /// Where the first authority is.
+    /// Where the first CA is.
     pub(crate) ca_file: PathBuf,
-    /// By whose authority the node is known.
+    /// By whose CA the node is known.
     pub(crate) tls: Option<Arc<CurrentTls>>,
 }
 
@@ -106,11 +106,7 @@ pub(super) async fn make(
     let Some(token) = api.join.token(&trust, &secret) else {
         let hint = "ask the node where the cluster was made, which has ca.key beside ca.pem; from feature level 2 on, \
                     `catamaran cluster upgrade`, every node holds it";
-        return Err(ApiError::new(
-            StatusCode::CONFLICT,
-            "this node does not hold the key of the cluster's authority",
-            hint,
-        ));
+        return Err(ApiError::new(StatusCode::CONFLICT, "this node does not hold the key of the cluster's CA", hint));
     };
     let command = AdminCommand::CreateToken { digest: digest(&secret), life_ms: TOKEN_LIFE_MS_MAX, is_learner };
     api.handle.admin(command).await?;

@@ -31,10 +31,11 @@ pub(crate) struct StatusJson {
     pub(crate) staleness_ms: u64,
     /// Additive hash of the replicated state, 32 hexadecimal digits.
     pub(crate) state_hash: String,
-    /// Authorities of certificates between nodes: two while one takes the place of the other, none below feature level
+    /// CAs of certificates between nodes: two while one takes the place of the other, none below feature level
     /// 2.
     #[serde(default)]
-    pub(crate) authorities: usize,
+    #[serde(alias = "authorities")]
+    pub(crate) ca_count: usize,
     /// The data key that seals secrets; absent in what older software says.
     #[serde(default)]
     pub(crate) data_key: u32,
@@ -86,7 +87,7 @@ impl StatusJson {
             dns: true,
             staleness_ms: 0,
             state_hash: "0".repeat(32),
-            authorities: 1,
+            ca_count: 1,
             data_key: 1,
             data_key_changes: false,
             members: Vec::new(),
@@ -163,8 +164,9 @@ pub(crate) struct ZoneMemoryJson {
 pub(crate) struct CertificateJson {
     /// When it ends, in seconds since 1970.
     pub(crate) expires_s: u64,
-    /// Number of the authority that issued it.
-    pub(crate) authority: u32,
+    /// Number of the CA that issued it.
+    #[serde(alias = "authority")]
+    pub(crate) ca: u32,
     /// The last `cluster rotate` that the node has followed.
     pub(crate) renewal: u32,
     /// The data keys that it holds go up to this one.
@@ -315,9 +317,9 @@ pub(crate) struct RenewalJson {
     pub(crate) number: u32,
 }
 
-/// `POST /v1/authority`
+/// `POST /v1/ca`
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct AuthorityStepJson {
+pub(crate) struct CaStepJson {
     /// The step that was taken now; null when none could be.
     pub(crate) did: Option<String>,
     /// Nodes that are not ready for the next step.

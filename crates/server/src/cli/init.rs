@@ -14,7 +14,7 @@ use crate::files::{Readers, write_atomic};
 use crate::limits::UDP_PAYLOAD_DEFAULT;
 use crate::node::first_state;
 use crate::problem::{Exit, Problem};
-use crate::tls::ca::CertificateAuthority;
+use crate::tls::ca::Ca;
 use clap::Args;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
@@ -26,7 +26,7 @@ Examples:
   catamaran init --dir /var/lib/catamaran --dns 192.0.2.1:53 --peer 0.0.0.0:5380 --advertise ns1.example.net:5380
   catamaran serve --config /var/lib/catamaran/node-1/catamaran.toml
 
-Makes the cluster's certificate authority, the API token and the files of node 1.";
+Makes the cluster's certificate ca, the API token and the files of node 1.";
 
 /// Addresses for the other nodes.
 #[derive(Args, Debug)]
@@ -155,11 +155,11 @@ fn unmade(dir: &Path, error: io::Error) -> Problem {
 fn make_files(args: &InitArgs, place: PeerPlace, layout: &Layout, files: &NodeLayout) -> io::Result<Config> {
     std::fs::create_dir_all(files.data())?;
     tighten::cluster(&args.dir);
-    let authority = CertificateAuthority::load_or_make(&layout.ca_cert(), &layout.ca_key())?;
+    let ca = Ca::load_or_make(&layout.ca_cert(), &layout.ca_key())?;
     Token::load_or_make(&layout.api_token())?;
     let wrapping = absolute(args.wrapping_key.as_deref())?;
     DataKeyFile::new(&layout.data_key(), wrapping.as_deref()).load_or_make()?;
-    let issued = authority.issue(1)?;
+    let issued = ca.issue(1)?;
     write_atomic(&files.key(), issued.key_pem.as_bytes(), Readers::Owner)?;
     write_atomic(&files.cert(), issued.cert_pem.as_bytes(), Readers::All)?;
     let members = vec![Member { id: 1, address: place.advertised() }];

@@ -14,7 +14,7 @@ pub(crate) struct Peer {
     /// The address that other nodes connect to: a host name or an IP address, and a port. Default: `listen`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) advertise: Option<PeerAddress>,
-    /// Certificate of the cluster's authority, PEM.
+    /// Certificate of the cluster's CA, PEM.
     pub(crate) ca_file: PathBuf,
     /// This node's certificate, PEM.
     pub(crate) cert_file: PathBuf,

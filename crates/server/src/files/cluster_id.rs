@@ -1,18 +1,18 @@
 //! `DIR/cluster.id`: what tells a cluster from all others, 32 hexadecimal digits.
 //!
-//! It is the digest of the authority that the cluster began with, and stays what it is when that one is replaced.
+//! It is the digest of the CA that the cluster began with, and stays what it is when that one is replaced.
 
 use super::{Readers, read_bounded, write_atomic};
 use crate::limits::SMALL_FILE_BYTES_MAX;
 use std::io;
 use std::path::Path;
 
-/// Reads it; where it is not there yet the authority is still the first one, by which it is made.
-pub(crate) fn load_or_make(path: &Path, authority: &[u8]) -> io::Result<[u8; 16]> {
+/// Reads it; where it is not there yet the CA is still the first one, by which it is made.
+pub(crate) fn load_or_make(path: &Path, ca: &[u8]) -> io::Result<[u8; 16]> {
     match read_bounded(path, SMALL_FILE_BYTES_MAX) {
         Ok(text) => from_text(&text),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let digest = ring::digest::digest(&ring::digest::SHA256, authority);
+            let digest = ring::digest::digest(&ring::digest::SHA256, ca);
             let mut id = [0; 16];
             id.copy_from_slice(&digest.as_ref()[..16]);
             save(path, id)?;
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_made_of_the_first_authority_and_stays() {
+    fn the_cluster_id_is_the_digest_of_the_first_ca_and_stays() {
         let dir = crate::test_dir("cluster-id");
         let path = dir.path().join("cluster.id");
         let id = load_or_make(&path, b"first").unwrap();

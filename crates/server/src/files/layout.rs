@@ -5,8 +5,8 @@
 //!   DIR/cluster.json         who runs where, kept current
 //!   DIR/update.key           BIND key file, granted on all zones
 //!   DIR/api.token            bearer token of the API
-//!   DIR/ca.pem, ca.key       the cluster's authority, for certificates between nodes and those that `up` shows clients
-//!   DIR/cluster.id           tells the cluster from others, whatever its authority is by now
+//!   DIR/ca.pem, ca.key       the cluster's CA, for certificates between nodes and those that `up` shows clients
+//!   DIR/cluster.id           tells the cluster from others, whatever its CA is by now
 //!   DIR/data.key             seals secrets in log and checkpoints; wrapped
 //!   DIR/wrapping.key         what wraps it, unless a configuration names another place
 //!   DIR/node-1/catamaran.toml, node.pem, node.key, node.log
@@ -69,7 +69,7 @@ impl Layout {
         self.dir.join("ca.key")
     }
 
-    /// What tells the cluster and its nodes from others: its authority, its id, its keys, and all that is of a node.
+    /// What tells the cluster and its nodes from others: its CA, its id, its keys, and all that is of a node.
     pub(crate) fn identities(&self) -> Vec<PathBuf> {
         let of_cluster =
             [self.ca_cert(), self.ca_key(), cluster_id_of(&self.ca_cert()), self.data_key(), self.api_token()];
@@ -141,7 +141,7 @@ pub(crate) fn lock_of(data: &Path) -> PathBuf {
     data.with_extension("lock")
 }
 
-/// What tells a cluster from others lies beside the certificate of its authority.
+/// What tells a cluster from others lies beside the certificate of its CA.
 pub(crate) fn cluster_id_of(ca_file: &Path) -> PathBuf {
     ca_file.with_file_name("cluster.id")
 }

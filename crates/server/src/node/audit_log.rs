@@ -1,5 +1,5 @@
-//! The audit log of a node: one line of JSON for each update that changed a zone and each thing that an administrator
-//! did, in files that are rotated.
+//! The audit log of a node: one JSON line for each update that changed a zone and for each administrative action. The
+//! files are rotated.
 //!
 //! ```text
 //!   {"index":812,"time_ms":1700000000123,"key":"dhcp.","source":"192.0.2.7","zone":"example.org.",
@@ -11,12 +11,12 @@
 //!   {"gap_after":900,"gap_to":1000}
 //!   {"through":1012}
 //! ```
-//! Every node writes the same lines, but for `prev`, each once and in order of their index, over restarts too; what a
-//! node did not apply one by one, because it took a checkpoint, or had no room for, is a gap, and stands in the files
-//! of the others. `through` says that nothing is missing up to there; what was asked of this node alone has `after`,
-//! the index that its file had come to. `prev` is the digest of the line before ([`verify`]). A thread of its own
-//! writes: nothing waits for this disk but a checkpoint, before it takes the place of entries from which lines could
-//! be written once more.
+//! Every node writes the same lines except for `prev`. Each index is written once, in order, also over restarts. A gap
+//! marks entries that a node did not apply one by one (it installed a checkpoint) or had no room for; other nodes have
+//! these lines. `through` means that no line up to this index is missing. Requests that only concern this node have
+//! `after`, the last index in the file at that time. `prev` is the digest of the previous line ([`verify`]). A separate
+//! thread writes the log. Only a checkpoint waits for it, before it replaces entries from which lines could be written
+//! again.
 
 mod file;
 mod line;
@@ -39,43 +39,43 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// What is written down.
+/// Work for the audit log thread.
 #[derive(Debug)]
 pub(crate) enum AuditWork {
     /// Updates, in order.
     Records(Vec<AuditRecord>),
-    /// Something that was asked of this node alone; who asked is told when it stands there.
+    /// An action on this node only. The sender learns whether it was written.
     Local { time_ms: u64, action: &'static str, subject: String, written: oneshot::Sender<bool> },
-    /// Something that this node refused, and how many others before it have no line.
+    /// A refused request, and the number of earlier ones without a line.
     Refused(Box<Attempt>, u64),
-    /// Behind this index nothing is known up to that one, which is in it.
+    /// No lines are available after index `after`, up to and including `to`.
     Gap { after: u64, to: u64 },
-    /// What was put before has to be on the disk; the other end of this is dropped then.
+    /// Request to sync; the sender is dropped once all earlier work is on disk.
     Sync(Sender<()>),
 }
 
-/// Has what was put be on the disk.
+/// Waits until queued records are on disk.
 pub(crate) struct AuditBarrier(Sender<AuditWork>);
 
 impl AuditBarrier {
-    /// Waits until what was put before is on the disk, or known not to get there.
+    /// Waits until all queued records are on disk, or cannot be written.
     pub(crate) fn wait(&self) {
         let (synced, until) = channel();
         if self.0.send(AuditWork::Sync(synced)).is_ok() {
-            // Nothing is sent: it ends.
+            // No message is sent: the receiver ends when the sender is dropped.
             let _ended = until.recv();
         }
     }
 }
 
-/// What is counted of the audit log.
+/// Counters of the audit log.
 #[derive(Default, Debug)]
 pub(crate) struct AuditCounters {
     written: Counter,
-    /// Records that had no room, or could not be written.
+    /// Records lost because the queue was full, or the write failed.
     lost: Counter,
     waiting: Gauge,
-    /// Everything up to this index was handed over.
+    /// All records up to this index were queued.
     through: AtomicU64,
     /// Maximum total size of the files. A reload can change it.
     bytes_max: AtomicU64,
@@ -96,50 +96,50 @@ impl AuditCounters {
 
     pub(crate) fn write(&self, page: &mut Page) {
         let (written, lost) = (self.written.get(), self.lost.get());
-        page.single("catamaran_audit_records_total", Kind::Counter, "Updates that the audit log has.", written);
+        page.single("catamaran_audit_records_total", Kind::Counter, "Records in the audit log.", written);
         page.single(
             "catamaran_audit_records_lost_total",
             Kind::Counter,
-            "Updates that the audit log of this node has not, for want of room or of a disk that takes them.",
+            "Records missing in the audit log of this node, because the queue was full or the write failed.",
             lost,
         );
-        let help = "1: the audit log of this node cannot be written now; updates go on without it.";
+        let help = "1: the audit log of this node cannot be written now; updates continue without it.";
         page.single("catamaran_audit_failing", Kind::Gauge, help, u8::from(self.is_failing()));
     }
 }
 
-/// Hands records to the thread that writes them. Never waits.
+/// Sends records to the audit log thread. Never blocks.
 pub(crate) struct AuditQueue {
     work: Sender<AuditWork>,
     counters: Arc<AuditCounters>,
-    /// The last index that was handed over or given up.
+    /// The last index that was queued or lost.
     seen: u64,
-    /// Indexes after the first up to the second were given up, and that was not yet said.
+    /// A gap that is not queued yet: after the first index, up to the second.
     gap: Option<(u64, u64)>,
 }
 
 impl AuditQueue {
-    /// A queue behind an audit log whose last index is `last`, and what its thread works off.
+    /// Creates the queue for an audit log whose last index is `last`, and the receiver for its thread.
     pub(crate) fn new(last: u64, counters: Arc<AuditCounters>) -> (Self, Receiver<AuditWork>) {
         let (work, receiver) = channel();
         (Self { work, counters, seen: last, gap: None }, receiver)
     }
 
-    /// For the threads that refuse.
+    /// The sink for refused requests.
     pub(crate) fn refusals(&self) -> refused::Sink {
         refused::Sink { work: self.work.clone(), counters: self.counters.clone() }
     }
 
-    /// For who has to know that what was put is on the disk.
+    /// A barrier that waits for the disk.
     pub(crate) fn barrier(&self) -> AuditBarrier {
         AuditBarrier(self.work.clone())
     }
 
-    /// Takes records that follow those before.
+    /// Queues the next records.
     pub(crate) fn put(&mut self, records: Vec<AuditRecord>) {
         let Some(last) = records.last().map(AuditRecord::index) else { return };
         let count = records.len();
-        // A gap that must be said takes a place too.
+        // A gap needs an entry in the queue too.
         let places = count + usize::from(self.gap.is_some());
         if self.counters.waiting.put(places, AUDIT_WAITING_MAX) {
             if let Some((after, to)) = self.gap.take() {
@@ -154,7 +154,7 @@ impl AuditQueue {
         self.seen = last;
     }
 
-    /// Takes what is asked of this node alone; `false` when there is no room.
+    /// Queues an action on this node only. Returns `false` if the queue is full.
     pub(crate) fn put_local(
         &self,
         time_ms: u64,
@@ -169,7 +169,7 @@ impl AuditQueue {
         has_room
     }
 
-    /// The replica did not apply these one by one.
+    /// Queues a gap: the replica did not apply these entries one by one.
     pub(crate) fn put_gap(&mut self, after: u64, to: u64) {
         let after = self.gap.map_or(after, |(earlier, _)| earlier);
         if self.counters.waiting.enter(AUDIT_WAITING_MAX) {
@@ -181,7 +181,7 @@ impl AuditQueue {
         self.seen = self.seen.max(to);
     }
 
-    /// All records up to this index were put.
+    /// Notes that all records up to this index were queued.
     pub(crate) fn through(&mut self, index: u64) {
         if let Some((after, to)) = self.gap
             && self.counters.waiting.enter(AUDIT_WAITING_MAX)
@@ -190,13 +190,13 @@ impl AuditQueue {
             self.send(AuditWork::Gap { after, to });
         }
         if self.gap.is_none() {
-            // What was sent before is seen before.
+            // Release order: the thread sees the earlier work first.
             self.counters.through.store(index, Release);
         }
     }
 
     fn send(&self, work: AuditWork) {
-        // The thread ends when this queue does, not before.
+        // The thread outlives this queue.
         let _ = self.work.send(work);
     }
 }
@@ -209,7 +209,7 @@ pub(crate) fn run(path: &Path, bytes_max: u64, work: &Receiver<AuditWork>, count
     let mut is_dirty = false;
     let (mut synced_at, mut marked_at) = (Instant::now(), Instant::now());
     loop {
-        // Before the queue is found empty: what was put before it is written by then.
+        // Read before the queue is found empty: everything queued before is written by then.
         let through = counters.through.load(Acquire);
         let next = work.recv_timeout(Duration::from_millis(AUDIT_SYNC_MS));
         match next {
@@ -251,7 +251,7 @@ fn write(file: &mut AuditFile, work: AuditWork, counters: &AuditCounters) {
             counters.waiting.leave();
             // The record counts as written when the kernel has it.
             let done = file.local(time_ms, action, &subject) && file.flush();
-            // Who asked may have gone away.
+            // The receiver may be gone.
             let _ = written.send(done);
         }
         AuditWork::Refused(attempt, unsaid) => {

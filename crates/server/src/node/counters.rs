@@ -1,4 +1,4 @@
-//! The counters of a node: each thread gets its own, and the page of metrics gets all.
+//! The counters of a node. Each thread has its own, and the metrics page reads all.
 
 use super::audit_log::AuditCounters;
 use super::drops::SocketDrops;
@@ -16,7 +16,7 @@ use crate::service::update_thread::UpdateQueue;
 use crate::tls::certificate::CertificateCounters;
 use std::sync::Arc;
 
-/// What counts, handed to those who count and to the page that shows it.
+/// Counters, shared with the threads that update them and the metrics page.
 #[derive(Default)]
 pub(super) struct Counters {
     pub(super) listen: Vec<Arc<ListenCounters>>,
@@ -51,7 +51,7 @@ impl Counters {
         (counters, self.thread())
     }
 
-    /// Those of one more thread that may meet a bug of ours.
+    /// The panic counter of one more thread.
     pub(super) fn thread(&mut self) -> Arc<ListenCounters> {
         let listen = Arc::<ListenCounters>::default();
         self.listen.push(listen.clone());

@@ -1,12 +1,12 @@
-//! Replaces the data key: brings another, gets it to every member, lets it seal, seals anew, and forgets the one
-//! before.
+//! Rotates the data key: creates a new key, distributes it to every member, seals with it, reseals all secrets, and
+//! removes the old key.
 //!
-//! A step that all members share is taken by the leader, when each has said that it is done with the one before.
+//! The leader starts each step once all members have reported the previous one.
 
 use super::handle::{Event, ReplicaHandle, WithZones};
 use crate::files::data_key::{self, DataKeyFile, DataKeys, Key};
 use crate::files::token::fill_random;
-use crate::limits::DATA_KEY_LOST_LOOKS;
+use crate::limits::DATA_KEY_MISSING_ROUNDS;
 use crate::peer::admission::Admission;
 use crate::peer::data_keys::ask;
 use crate::tls::client_secrets::ClientSecrets;
@@ -18,20 +18,20 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-/// One node's.
-pub(super) struct DataKeyKeeper {
+/// Manages the data keys of one node.
+pub(super) struct DataKeyManager {
     own: NodeId,
     file: DataKeyFile,
-    /// Those that the replica has.
+    /// The keys that the replica has.
     given: BTreeMap<u32, Key>,
-    /// What clients are given follows from them.
+    /// Secrets for clients, which are derived from the keys.
     clients: Arc<ClientSecrets>,
-    /// Looks in a row at which the next key was nowhere to be had.
-    lost_looks: u32,
+    /// Number of rounds in a row in which no node had the next key.
+    missing_rounds: u32,
     admission: Admission,
 }
 
-impl DataKeyKeeper {
+impl DataKeyManager {
     pub(super) const fn new(
         own: NodeId,
         file: DataKeyFile,
@@ -39,11 +39,11 @@ impl DataKeyKeeper {
         clients: Arc<ClientSecrets>,
         admission: Admission,
     ) -> Self {
-        Self { own, file, given, clients, lost_looks: 0, admission }
+        Self { own, file, given, clients, missing_rounds: 0, admission }
     }
 
-    /// Gets the keys that are wanted, and forgets those that open nothing any more. Gives the number up to which they
-    /// are here, on disk.
+    /// Fetches the required keys, and removes keys that are no longer used. Returns the number up to which the keys are
+    /// on disk here.
     pub(super) async fn follow(&mut self, trust: &Trust, tls: &CurrentTls, handle: &ReplicaHandle) -> io::Result<u32> {
         let mut keys = self.file.load()?;
         let before = keys.clone();
@@ -51,7 +51,7 @@ impl DataKeyKeeper {
             && keys.keys.get(&number).is_none_or(|key| data_key::digest(key) != digest)
         {
             let found = self.find(trust, tls, number, |key| data_key::digest(key) == digest).await;
-            self.lost_looks = if found.is_some() { 0 } else { self.lost_looks.saturating_add(1) };
+            self.missing_rounds = if found.is_some() { 0 } else { self.missing_rounds.saturating_add(1) };
             keys.keys.extend(found.map(|key| (number, key)));
         }
         if !keys.keys.contains_key(&trust.data_key) {
@@ -62,7 +62,7 @@ impl DataKeyKeeper {
             keys.keys.retain(|number, _| *number >= trust.data_key);
         }
         if let Some((next, _)) = trust.next_data_key {
-            // Those between were never used.
+            // The keys in between were never used.
             keys.keys.retain(|number, _| *number <= trust.data_key || *number >= next);
         }
         if keys != before {
@@ -76,10 +76,11 @@ impl DataKeyKeeper {
             self.given = keys.keys.clone();
         }
         self.clients.set(&keys.keys, trust.data_key);
-        Ok(held(trust, &keys))
+        Ok(newest_available(trust, &keys))
     }
 
-    /// From the replica's memory, where another node that shares the file wrote its own there, or from a member.
+    /// Finds a key: in the memory of the replica, if another node that shares the file replaced it there, or on a
+    /// member.
     async fn find(&self, trust: &Trust, tls: &CurrentTls, number: u32, is_it: impl Fn(&Key) -> bool) -> Option<Key> {
         if let Some(key) = self.given.get(&number).filter(|key| is_it(key)) {
             return Some(*key);
@@ -88,13 +89,13 @@ impl DataKeyKeeper {
             match ask(tls, &self.admission, self.own, member, number).await {
                 Ok(key) if is_it(&key) => return Some(key),
                 Ok(_) => {}
-                Err(why) => tracing::debug!(member = member.id, number, why, "a data key is not to be had there"),
+                Err(why) => tracing::debug!(member = member.id, number, why, "cannot get a data key from a member"),
             }
         }
         None
     }
 
-    /// What is to be done next by the leader.
+    /// The next step that the leader must take.
     pub(super) async fn lead(&mut self, trust: &Trust, handle: &ReplicaHandle) -> io::Result<Option<TrustCommand>> {
         let is_wanted = trust.data_key_is_due || trust.next_data_key.is_some() || trust.is_sealed_before;
         if !is_wanted || !handle.status(WithZones::No).await.is_some_and(|status| status.role == Role::Leader) {
@@ -107,15 +108,15 @@ impl DataKeyKeeper {
         }
         match trust.next_data_key {
             Some((number, _)) => {
-                let holds = |id| trust.standings.get(&id).is_some_and(|standing| standing.data_key >= number);
-                if trust.members.iter().all(|member| holds(member.id)) {
+                let has_key = |id| trust.standings.get(&id).is_some_and(|standing| standing.data_key >= number);
+                if trust.members.iter().all(|member| has_key(member.id)) {
                     return Ok(Some(TrustCommand::UseDataKey { number }));
                 }
-                // Who brought it is gone, and nobody got it.
-                if self.lost_looks < DATA_KEY_LOST_LOOKS {
+                // The node that created the key is gone, and no other node has it.
+                if self.missing_rounds < DATA_KEY_MISSING_ROUNDS {
                     return Ok(None);
                 }
-                self.lost_looks = 0;
+                self.missing_rounds = 0;
                 begin(trust, &self.file).map(Some)
             }
             None if trust.data_key_is_due => begin(trust, &self.file).map(Some),
@@ -124,8 +125,8 @@ impl DataKeyKeeper {
     }
 }
 
-/// The number up to which the keys are here.
-fn held(trust: &Trust, keys: &DataKeys) -> u32 {
+/// The number up to which the keys are on this node.
+fn newest_available(trust: &Trust, keys: &DataKeys) -> u32 {
     let is_next = |(number, digest): (u32, [u8; 32])| {
         keys.keys.get(&number).is_some_and(|key| data_key::digest(key) == digest).then_some(number)
     };
@@ -133,8 +134,8 @@ fn held(trust: &Trust, keys: &DataKeys) -> u32 {
     trust.next_data_key.and_then(is_next).or(current).unwrap_or(0)
 }
 
-/// Makes another key, and keeps it: it is on this disk before anybody hears of it. One that was made and is not known
-/// to the cluster yet is brought again: what was said of it may still arrive.
+/// Creates a new key, and stores it on disk before any other node learns of it. A stored key that the cluster does not
+/// know yet is used again, because an earlier proposal of it may still arrive.
 pub(crate) fn begin(trust: &Trust, file: &DataKeyFile) -> io::Result<TrustCommand> {
     let number = trust.next_data_key.map_or(trust.data_key, |(next, _)| next) + 1;
     let mut keys = file.load()?;

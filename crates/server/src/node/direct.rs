@@ -1,26 +1,26 @@
-//! Writes past the page cache: what the kernel asks of their place and memory.
+//! Direct writes, which bypass the page cache: alignment of offsets and memory.
 
-/// Place and length of a direct write are multiples of it on most disks; it is the unit of the log. A disk with larger
-/// blocks refuses them.
+/// Offset and length of a direct write must be multiples of this on most disks; it is the unit of the log. A disk with
+/// larger blocks refuses such writes.
 const BLOCK_BYTES: usize = 512;
 /// Addresses are aligned to a page, which suits every disk.
 const PAGE_BYTES: usize = 4_096;
-/// Memory that is kept from one write to the next.
+/// Maximum memory kept between writes.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
-/// Whether bytes of this place and length may be written directly.
+/// Whether this offset and length allow a direct write.
 pub(super) fn is_aligned(offset: u64, len: usize) -> bool {
     offset.is_multiple_of(BLOCK_BYTES as u64) && len.is_multiple_of(BLOCK_BYTES)
 }
 
-/// Memory at an aligned address.
+/// A buffer at an aligned address.
 #[derive(Default)]
 pub(super) struct AlignedBuffer {
     memory: Vec<u8>,
 }
 
 impl AlignedBuffer {
-    /// The bytes, at an aligned address.
+    /// Copies the bytes to an aligned address.
     pub(super) fn filled(&mut self, bytes: &[u8]) -> &[u8] {
         let wanted = bytes.len() + PAGE_BYTES;
         if self.memory.len() < wanted || self.memory.len() > wanted.max(KEPT_BYTES_MAX) {

@@ -1,16 +1,16 @@
-//! The disk of a replica: one directory, two writers, and the reads at start.
+//! The disk of a replica: one directory, two writers, and the reads at the start.
 //!
 //! A writer executes the jobs of its queue in order, one at a time; it never merges two syncs, because the log's
 //! recovery tells a torn tail from damage by the order in which records became durable. An error aborts the process:
 //! after a failed fsync the contents of the disk are unknown (see [`replica::disk`]). The exception is a full
 //! disk: the writer repeats the operation until there is room ([`super::room`]).
 //!
-//! A record of the log goes past the page cache where the file system lets it, written and made durable by one call: an
-//! update waits for two of these, one after the other.
+//! Log records bypass the page cache if the file system allows it. One call writes a record and makes it durable. This
+//! matters because an update waits for two of these calls in sequence.
 
-// The reads before there is a writer.
+// Reads at the start, before there is a writer.
 mod start_reads;
-// What a writer does on a full disk.
+// Waiting for room on a full disk.
 mod wait_for_room;
 
 pub(crate) use start_reads::StartReads;
@@ -30,21 +30,21 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// Bytes that are written at once where zeroes are wanted.
+/// Bytes per write when zeros are written.
 const ZERO_BLOCK: usize = 1 << 20;
-/// Files that a writer keeps open.
+/// Maximum number of open files of a writer.
 const OPEN_FILES_MAX: usize = 16;
 
-/// What a writer is asked to do.
+/// Work for a writer.
 #[derive(Debug)]
 pub(crate) enum DiskWork {
     /// Change files.
     Job(DiskJob),
-    /// Read from one; only for the bulk writer.
+    /// Read from a file; only for the bulk writer.
     Read(ReadFile),
 }
 
-/// What a writer has done.
+/// A result of a writer.
 #[derive(Debug)]
 pub(crate) enum DiskDone {
     /// A job, by its queue and ticket.
@@ -60,9 +60,9 @@ pub(crate) enum DiskDone {
 /// A file that a writer has open.
 struct Open {
     file: File,
-    /// For writes past the page cache, durable when they return.
+    /// A descriptor for direct writes, which are durable when they return.
     direct: Option<File>,
-    /// Whether something may have been written by way of the page cache since the last sync.
+    /// Whether the page cache may have data that is not synced.
     is_unsynced: bool,
 }
 
@@ -70,10 +70,10 @@ struct Open {
 pub(crate) struct Writer {
     dir: PathBuf,
     files: HashMap<String, Open>,
-    /// What goes past the page cache; `None` where nothing does.
+    /// The buffer for direct writes; `None` if there are none.
     direct: Option<AlignedBuffer>,
     sync_time: Arc<DurationHistogram>,
-    /// What a checkpoint that takes its place waits for: from then on the entries below it are not applied again.
+    /// A checkpoint waits for this before its rename: after it, the entries below it are not applied again.
     before_rename: Option<AuditBarrier>,
     /// Work that arrived while a job waited for room.
     behind: VecDeque<DiskWork>,
@@ -94,12 +94,13 @@ impl Writer {
         }
     }
 
-    /// One for the log: what is synced right after it was written goes past the page cache.
+    /// Creates the writer of the log, which uses direct writes for data that is synced next.
     pub(crate) fn of_log(dir: &Path, sync_time: Arc<DurationHistogram>) -> Self {
         Self { direct: Some(AlignedBuffer::default()), ..Self::new(dir, sync_time) }
     }
 
-    /// One for checkpoints: none takes its place before all that is told of the entries below it is on the disk.
+    /// Creates the writer of checkpoints. A checkpoint replaces the old one only when the audit records of its entries
+    /// are on disk.
     pub(crate) fn of_checkpoints(dir: &Path, sync_time: Arc<DurationHistogram>, audit: AuditBarrier) -> Self {
         Self { before_rename: Some(audit), reserve: Some(Reserve::new(dir)), ..Self::new(dir, sync_time) }
     }
@@ -162,13 +163,13 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes what is synced next; past the page cache, if it can be.
+    /// Writes data that is synced next, with a direct write if possible.
     fn write_durably(&mut self, name: &str, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let start = Instant::now();
         match self.write_direct(name, offset, bytes) {
             Ok(true) => self.sync_time.record(start.elapsed()),
             Ok(false) => self.write(name, offset, bytes)?,
-            // The file system, or its disk, takes no such writes: nothing was written.
+            // The file system or disk does not support direct writes. Nothing was written.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                 self.direct = None;
                 self.write(name, offset, bytes)?;
@@ -178,7 +179,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes past the page cache, if these bytes may go that way; whether they did.
+    /// Does a direct write, if the offset and length allow it. Returns whether it did.
     fn write_direct(&mut self, name: &str, offset: u64, bytes: &[u8]) -> io::Result<bool> {
         if self.direct.is_none() || !is_aligned(offset, bytes.len()) {
             return Ok(false);
@@ -274,10 +275,10 @@ impl Writer {
 
     fn keep(&mut self, name: &str, file: File) {
         if self.files.len() >= OPEN_FILES_MAX {
-            // Closing loses nothing: a later sync opens the file anew, and fsync is about the file, not the handle.
+            // Closing loses nothing: fsync applies to the file, so a later sync can reopen it.
             self.files.clear();
         }
-        // What another handle wrote before is not known here.
+        // Another descriptor may have written unsynced data.
         self.files.insert(name.to_owned(), Open { file, direct: None, is_unsynced: true });
     }
 }
@@ -293,9 +294,9 @@ fn write_zeros(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Up to `len` bytes; fewer where the file ends.
+/// Reads up to `len` bytes; fewer at the end of the file.
 fn read_at(file: &File, offset: u64, len: usize) -> io::Result<Vec<u8>> {
-    // What the file cannot hold is not allocated, whatever was asked for.
+    // Do not allocate more than the file has.
     let left = file.metadata()?.len().saturating_sub(offset);
     let mut bytes = vec![0; len.min(usize::try_from(left).unwrap_or(usize::MAX))];
     let mut filled = 0;
@@ -311,10 +312,11 @@ fn read_at(file: &File, offset: u64, len: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A name that the replica chose, in its directory: a single component, so that no bug of its can reach further.
+/// The path of a file of the replica. The name must be a single component, so that a bug cannot reach other
+/// directories.
 fn path(dir: &Path, name: &str) -> io::Result<PathBuf> {
     if name.is_empty() || name.starts_with('.') || name.contains('/') {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("`{name}` is no name of a file")));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("`{name}` is not a file name")));
     }
     Ok(dir.join(name))
 }

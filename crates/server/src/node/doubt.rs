@@ -9,19 +9,19 @@ use replica::io::Doubt;
 use std::io;
 use std::path::Path;
 
-/// A line of numbers, and a sentence or two.
+/// Maximum size: a line of numbers, and one or two sentences.
 const DOUBT_BYTES_MAX: u64 = 2_048;
-/// What the line of numbers begins with.
+/// Prefix of the line of numbers.
 const MAGIC: &str = "doubt";
 
-/// What was written down.
+/// The contents of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WrittenDoubt {
     pub(crate) doubt: Doubt,
     pub(crate) why: String,
 }
 
-/// Writes it down.
+/// Writes the file.
 ///
 /// # Errors
 /// When the file cannot be written.
@@ -45,10 +45,9 @@ pub(super) fn torn_record(doubt: Doubt) -> String {
     )
 }
 
-/// What was written down, if anything was.
+/// Reads the file, if it exists.
 ///
-/// # Errors
-/// When the file cannot be read, or is none that this software wrote.
+/// [`io::Error`]: the file cannot be read or parsed.
 pub(crate) fn read(dir: &Path) -> io::Result<Option<WrittenDoubt>> {
     let bytes = match read_bounded(&doubt_of(dir), DOUBT_BYTES_MAX) {
         Ok(bytes) => bytes,
@@ -56,7 +55,7 @@ pub(crate) fn read(dir: &Path) -> io::Result<Option<WrittenDoubt>> {
         Err(error) => return Err(error),
     };
     let text = String::from_utf8_lossy(&bytes);
-    parse(&text).map(Some).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "its first line is not readable"))
+    parse(&text).map(Some).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "cannot parse its first line"))
 }
 
 fn parse(text: &str) -> Option<WrittenDoubt> {
@@ -79,7 +78,7 @@ fn parse(text: &str) -> Option<WrittenDoubt> {
     Some(WrittenDoubt { doubt: Doubt { term, index, is_diverged, is_torn }, why: why.trim_end().to_owned() })
 }
 
-/// It is cleared up.
+/// Removes the file.
 ///
 /// # Errors
 /// When the file cannot be removed.
@@ -95,15 +94,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_until_it_is_cleared() {
+    fn a_doubt_is_read_back_until_it_is_cleared() {
         let dir = crate::test_dir("doubt");
         let data = dir.path().join("data");
         assert_eq!(read(&data).unwrap(), None);
         clear(&data).unwrap();
         for (is_diverged, is_torn) in [(false, false), (true, false), (false, true)] {
             let doubt = Doubt { term: 7, index: 1 << 40, is_diverged, is_torn };
-            write(&data, doubt, "node 1 said so").unwrap();
-            assert_eq!(read(&data).unwrap(), Some(WrittenDoubt { doubt, why: "node 1 said so".into() }));
+            write(&data, doubt, "a reason").unwrap();
+            assert_eq!(read(&data).unwrap(), Some(WrittenDoubt { doubt, why: "a reason".into() }));
         }
         clear(&data).unwrap();
         assert_eq!(read(&data).unwrap(), None);

@@ -1,6 +1,7 @@
-//! What the kernel dropped before a worker saw it, read from each UDP socket when `/metrics` is: packets cost nothing.
+//! Datagrams that the kernel dropped before a worker read them. They are read from each UDP socket for `/metrics`,
+//! which costs packets nothing.
 //!
-//! A second descriptor of each socket stays here, so that no worker need be asked.
+//! This keeps a second descriptor of each socket, so that no worker is asked.
 
 use super::sockets::ClientSockets;
 use super::system::dropped_datagrams;
@@ -17,13 +18,13 @@ pub(crate) struct SocketDrops(Mutex<Vec<Watched>>);
 struct Watched {
     socket: UdpSocket,
     transport: Transport,
-    /// Of the thread that receives on it.
+    /// The number of the worker that reads the socket.
     worker: usize,
     address: String,
     count: Widened,
 }
 
-/// A counter of the kernel, of 32 bits, that goes on where that one goes round.
+/// A 64-bit counter made from the 32-bit counter of the kernel, which wraps around.
 #[derive(Default)]
 struct Widened {
     last: u32,
@@ -31,7 +32,7 @@ struct Widened {
 }
 
 impl Widened {
-    /// Right as long as it is told once in 2^32 steps.
+    /// Correct if it is called at least once per 2^32 drops.
     fn see(&mut self, now: u32) -> u64 {
         self.total += u64::from(now.wrapping_sub(self.last));
         self.last = now;
@@ -40,7 +41,7 @@ impl Widened {
 }
 
 impl SocketDrops {
-    /// From now on these are read.
+    /// Sets the sockets to read.
     pub(super) fn watch(&self, sockets: &ClientSockets) {
         let plain = sockets.udp.iter().enumerate();
         let plain = plain.flat_map(|(worker, all)| all.iter().map(move |one| (Transport::Udp, worker, one.udp())));
@@ -56,12 +57,12 @@ impl SocketDrops {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = watched;
     }
 
-    /// Lets go of all sockets.
+    /// Closes all descriptors.
     pub(super) fn forget(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Writes their family; none while there is no socket for clients, or where the kernel does not count.
+    /// Writes the metric family. Omitted if there are no sockets for clients, or the kernel does not count drops.
     pub(super) fn write(&self, page: &mut Page) {
         let mut sockets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if sockets.is_empty() {
@@ -84,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_counter_goes_on_where_the_kernel_goes_round() {
+    fn a_counter_continues_after_the_kernel_counter_wraps() {
         let mut count = Widened::default();
         assert_eq!(count.see(u32::MAX - 1), u64::from(u32::MAX) - 1);
         assert_eq!(count.see(u32::MAX - 1), u64::from(u32::MAX) - 1);

@@ -1,6 +1,5 @@
-//! Zones that are not always served: those with `ack = "all-live"`, for which a lease is needed, and those with
-//! `stale = "expire"`, where the clock that SOA EXPIRE runs on is the time since a leader last confirmed that this node
-//! has everything.
+//! Zones that are not always served: those with `ack = "all-live"` need a lease, and those with `stale = "expire"` stop
+//! after SOA EXPIRE. EXPIRE counts the time since a leader last confirmed that this node has all data.
 
 use crate::limits::TICK_MS;
 use crate::service::serving::ZoneLimits;
@@ -11,10 +10,10 @@ use std::sync::Arc;
 use zone::record::ZoneId;
 use zone::set::Zone;
 
-/// Ticks between two looks: EXPIRE counts seconds.
-const LOOK_TICKS: u64 = 1_000 / TICK_MS;
+/// Ticks between two checks: EXPIRE counts seconds.
+const CHECK_TICKS: u64 = 1_000 / TICK_MS;
 
-/// Decides which zones have expired. Lives on the replica thread.
+/// Decides which zones have expired. Runs on the replica thread.
 pub(crate) struct ExpiryClock {
     limits: Arc<ZoneLimits>,
     /// Zones that expire, and their EXPIRE in milliseconds.
@@ -29,12 +28,13 @@ impl ExpiryClock {
         Self { limits, zones: BTreeMap::new(), leased: BTreeSet::new(), ticks: 0 }
     }
 
-    /// Until when the lease lasts.
+    /// Sets the end of the lease.
     pub(super) fn set_lease(&self, until_ms: u64) {
         self.limits.set_lease(until_ms);
     }
 
-    /// These zones or their options changed; `None`: perhaps all did. A changed EXPIRE is seen at the next look.
+    /// Updates the zones that changed, or whose options changed; `None` means all. A changed EXPIRE is noticed at the
+    /// next check.
     pub(super) fn zones_changed(&mut self, replica: &Replica, zones: Option<Vec<ZoneId>>) {
         let published = replica.zones().published();
         let zones = zones.unwrap_or_else(|| {
@@ -54,14 +54,14 @@ impl ExpiryClock {
                 None => _ = self.zones.remove(&id),
             }
         }
-        // Before the leader hears that this node knows it.
+        // This must happen before the leader learns that this node knows the zone.
         self.limits.set_leased(&self.leased);
         self.ticks = 0;
     }
 
-    /// To be called once each tick.
+    /// Runs once per tick.
     pub(super) fn tick(&mut self, replica: &Replica) {
-        let is_due = self.ticks.is_multiple_of(LOOK_TICKS);
+        let is_due = self.ticks.is_multiple_of(CHECK_TICKS);
         self.ticks += 1;
         if !is_due || (self.zones.is_empty() && !self.limits.has_expired()) {
             return;

@@ -1,5 +1,5 @@
-//! What a node's data directory begins with. `up`, `init`, `join`, `restore` and `recover` make it, once; a start never
-//! does: a node that lost what it voted on must not vote again, whatever else of it was brought back.
+//! Creates the first contents of a data directory. `up`, `init`, `join`, `restore` and `recover` do this once. A start
+//! never does: a node that lost its votes must not vote again, even if its other files were restored.
 
 use super::disk::Writer;
 use super::identity::Identity;
@@ -16,33 +16,32 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Makes the data of a founder, or of one that joins. What a crash left of an earlier attempt is written again: nobody
-/// has seen it, as there is no configuration yet.
+/// Creates the data of the first node, or of a joining node. Leftovers of a crashed attempt are overwritten: no other
+/// node has seen them, because there was no configuration yet.
 pub(crate) fn make(config: &Config) -> Result<(), Problem> {
     check_absent(&config.dir)?;
     let identity = Identity::load(config)?;
-    let failed = |why: String| {
-        Problem::new(Exit::Failed, "the node's first data cannot be written", why).at(config.dir.display())
-    };
+    let failed =
+        |why: String| Problem::new(Exit::Failed, "cannot write the node's first data", why).at(config.dir.display());
     let ops = first_ops(config, &identity).map_err(|error| failed(error.to_string()))?;
     write(&config.dir, [ops]).map_err(|error| failed(error.to_string()))
 }
 
-/// That a node never had data there.
+/// Checks that no node had data in this directory.
 fn check_absent(dir: &Path) -> Result<(), Problem> {
     if !booted_of(dir).exists() {
         return Ok(());
     }
-    Err(Problem::new(Exit::Refused, "there was a node before", "its data is never overwritten")
+    Err(Problem::new(Exit::Refused, "a node has used this directory before", "its data is never overwritten")
         .at(dir.display())
-        .hint("bring its catamaran.toml back; or choose another --dir, or remove what is there if nobody needs it"))
+        .hint("restore its catamaran.toml; or choose another --dir; or remove the files if you no longer need them"))
 }
 
-/// Writes it.
+/// Writes the data.
 pub(crate) fn write(dir: &Path, ops: impl IntoIterator<Item = Vec<DiskOp>>) -> io::Result<()> {
     let mut writer = Writer::new(dir, Arc::<DurationHistogram>::default());
     ops.into_iter().try_for_each(|ops| writer.execute_all(&ops))?;
-    // Older software makes data anew where it misses this.
+    // Older software creates new data if this file is missing.
     write_atomic(&booted_of(dir), b"", Readers::Owner)
 }
 

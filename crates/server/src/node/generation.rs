@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn each_change_is_told_and_so_is_a_loss_of_events() {
+    fn each_change_and_each_loss_of_events_is_reported() {
         let lost = || Err(io::Error::from_raw_os_error(libc::ENOBUFS));
         let again = || Err(io::ErrorKind::Interrupted.into());
         let long = vec![1; 2 * UEVENT_BYTES_MAX];

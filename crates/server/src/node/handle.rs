@@ -1,4 +1,4 @@
-//! How the other threads talk to the replica thread.
+//! The handle that other threads use to send events to the replica thread.
 
 use super::audit_log::refused::RefusedLog;
 use super::cluster_clock::ClusterClock;
@@ -26,31 +26,31 @@ use zeroize::Zeroizing;
 use zone::record::ZoneId;
 use zone::set::Frozen;
 
-/// What the replica thread gets.
+/// An event for the replica thread.
 pub(crate) enum Event {
-    /// Something for the replica as it is.
+    /// An input of the replica.
     Input(Input),
-    /// A member that this node does not know, by the word of one that it knows.
-    Vouched(Member),
+    /// A member that this node does not know; a known member confirmed it.
+    Confirmed(Member),
     /// A frame of a peer, with its share of the inbound budget.
     Frame(NodeId, Vec<u8>, OwnedSemaphorePermit),
     /// A command of an administrator.
     Admin(AdminCommand, oneshot::Sender<Result<AdminReply, AdminError>>),
-    /// An index that holds all that was acknowledged before, applied here.
+    /// Request for the index of all updates acknowledged so far. The answer is sent once this node has applied it.
     ReadIndex(oneshot::Sender<Result<u64, ReadIndexError>>),
-    /// How is it? With or without its zones, over all of which it has to walk.
+    /// Request for the status. With zones, it walks over all of them.
     Status(WithZones, oneshot::Sender<Status>),
-    /// The secrets of a key, for an administrator who asks, once it is written down that he did.
+    /// Request for the secrets of a key. They are shown once the audit log has a record of the request.
     Secrets(Name, oneshot::Sender<Option<Secrets>>),
-    /// The options of a zone.
+    /// Request for the options of a zone.
     ZoneOptions(ZoneId, oneshot::Sender<Option<ZoneOptions>>),
-    /// What it serves, held.
+    /// Request for a frozen version of the served zones.
     Freeze(Box<dyn FnOnce(Frozen) + Send>),
-    /// Another thread had a turn, and more is to be done.
-    GoOn,
+    /// Another thread ran an event inline, and the replica has more work.
+    Continue,
 }
 
-/// The secrets of a key, the newest first, and when it is written down that they were asked for.
+/// The secrets of a key, the newest first, and the receiver of the audit result.
 pub(crate) struct Secrets {
     pub(crate) secrets: Vec<Zeroizing<Vec<u8>>>,
     pub(crate) written: oneshot::Receiver<bool>,
@@ -63,71 +63,72 @@ pub(crate) enum WithZones {
     No,
 }
 
-/// A command's place among those without an outcome; given back when dropped, also when who asked hangs up.
-struct AdminPlace<'s>(&'s Shared);
+/// A permit of a pending administrative command. It is released on drop, also if the client disconnects.
+struct AdminPermit<'s>(&'s Shared);
 
-impl Drop for AdminPlace<'_> {
+impl Drop for AdminPermit<'_> {
     fn drop(&mut self) {
         self.0.admins.leave();
     }
 }
 
-/// One end of the queue to the replica thread. The queue itself is unbounded; each kind of sender is bounded by itself:
-/// updates and commands here, frames by the budget of their lane, disk results by the jobs that the replica gave out.
+/// The sending end of the queue to the replica thread. The queue is unbounded; each kind of sender has its own limit:
+/// updates and commands here, frames by the budget of their channel, disk results by the jobs that the replica gave
+/// out.
 #[derive(Clone)]
 pub(crate) struct ReplicaHandle {
     events: Sender<Event>,
     pub(super) shared: Arc<Shared>,
 }
 
-/// What the replica thread and its askers both see.
+/// State that the replica thread shares with other threads.
 #[derive(Default)]
 pub(crate) struct Shared {
-    /// Updates without an outcome.
+    /// Pending updates.
     pub(crate) updates: Gauge,
-    /// The same by flow.
+    /// Pending updates by key and zone.
     quota: Arc<FairQuota>,
-    /// Commands without an outcome.
+    /// Pending administrative commands.
     pub(crate) admins: Gauge,
-    /// Events that wait.
+    /// Events in the queue.
     pub(crate) waiting: Gauge,
-    /// Who has the replica.
+    /// The replica, locked by the thread that runs it.
     pub(super) combiner: Combiner<ReplicaThread>,
     rights: RwLock<Arc<Rights>>,
-    /// Who belongs to the cluster, for the connections between nodes.
+    /// The members of the cluster, for the connections between nodes.
     pub(super) membership: watch::Sender<Arc<Membership>>,
-    /// Changes whenever queries see something newer.
+    /// Changes when queries see newer data.
     pub(crate) published: watch::Sender<u64>,
-    /// What nodes know each other by.
+    /// The CAs, certificates and pinned keys of the cluster.
     pub(crate) trust: watch::Sender<Arc<Trust>>,
-    /// How far others show it too, as far as this node was told.
+    /// The indexes that other nodes have applied, as far as this node knows.
     pub(crate) everywhere: watch::Sender<Everywhere>,
-    /// What the zones keep in memory.
+    /// The memory use of the zones.
     pub(crate) zone_memory: Arc<ZoneMemory>,
     /// The cluster's time.
     pub(crate) clock: ClusterClock,
     /// Addresses of members besides those in the state.
     pub(crate) hints: Arc<AddressHints>,
-    /// Whether this node does.
+    /// Whether this node was removed.
     pub(crate) removal: Removal,
-    /// What is refused, for the audit log.
+    /// Refused requests, for the audit log.
     pub(crate) refusals: RefusedLog,
 }
 
-/// Indexes up to which others show everything.
+/// The indexes that other nodes have applied.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Everywhere {
-    /// All that may answer for zones of `ack = all-live`.
+    /// The index applied by all nodes that may answer for zones with `ack = all-live`.
     pub(crate) of_rotation: u64,
-    /// All that the leader heard of late, which may answer for any other zone.
-    pub(crate) heard: u64,
+    /// The index applied by all nodes that the leader can reach. They may answer for all other zones.
+    pub(crate) reachable: u64,
 }
 
 impl Everywhere {
-    /// Whether all that may answer for a zone show this index. Who is out of the rotation does not answer for a zone
-    /// that needs a lease, and does for any other.
+    /// Whether all nodes that may answer for a zone have applied this index. A node out of the rotation answers only
+    /// for zones that need no lease.
     pub(crate) const fn shows(self, index: u64, is_leased: bool) -> bool {
-        index <= if is_leased { self.of_rotation } else { self.heard }
+        index <= if is_leased { self.of_rotation } else { self.reachable }
     }
 }
 
@@ -139,14 +140,14 @@ impl Shared {
     pub(super) fn set_everywhere(&self, index: u64, of_rotation: bool) {
         self.everywhere.send_modify(|known| match of_rotation {
             true => known.of_rotation = index,
-            false => known.heard = index,
+            false => known.reachable = index,
         });
     }
 
     pub(super) fn set_rights(&self, rights: Rights) {
         let rights = Arc::new(rights);
         let before = std::mem::replace(&mut *self.rights.write().unwrap_or_else(PoisonError::into_inner), rights);
-        // A hundred thousand keys take a while to go, and packet workers look at the new ones.
+        // Dropping a hundred thousand keys takes a while, and must not delay the readers of the new ones.
         drop(before);
     }
 
@@ -164,7 +165,7 @@ impl ReplicaHandle {
         &self.shared
     }
 
-    /// Sends an event; false when the replica thread is gone.
+    /// Sends an event. Returns false if the replica thread has ended.
     pub(crate) fn send(&self, event: Event) -> bool {
         self.shared.waiting.enter(usize::MAX);
         let sent = self.events.send(event).is_ok();
@@ -174,49 +175,49 @@ impl ReplicaHandle {
         sent
     }
 
-    /// Carries an event out at once, on this thread, where nothing else is under way or waits; else sends it.
-    pub(crate) fn bring(&self, event: Event) -> bool {
-        match self.shared.combiner.run_inline(event, &self.shared.waiting, ReplicaThread::work_off) {
+    /// Runs an event on this thread if the replica is idle and nothing is queued. Otherwise sends it.
+    pub(crate) fn run_inline(&self, event: Event) -> bool {
+        match self.shared.combiner.run_inline(event, &self.shared.waiting, ReplicaThread::run_inline) {
             Ok(Work::None) => true,
-            // The replica's own thread goes on with what follows from it.
-            Ok(Work::More) => self.send(Event::GoOn),
+            // The replica thread does the remaining work.
+            Ok(Work::More) => self.send(Event::Continue),
             Err(event) => self.send(event),
         }
     }
 
-    /// Has a command carried out. `Busy` when too many wait.
+    /// Runs an administrative command. `Busy` if too many are pending.
     pub(crate) async fn admin(&self, command: AdminCommand) -> Result<AdminReply, AdminError> {
         if !self.shared.admins.enter(ADMIN_PENDING_MAX) {
             return Err(AdminError::Busy);
         }
-        let _place = AdminPlace(&self.shared);
+        let _permit = AdminPermit(&self.shared);
         let (sender, receiver) = oneshot::channel();
         let sent = self.send(Event::Admin(command, sender));
         // The replica has its own time limit; when its thread is gone the sender is dropped.
         if sent { receiver.await.unwrap_or(Err(AdminError::Unknown)) } else { Err(AdminError::NotProposed) }
     }
 
-    /// The secrets of a key; `None` when there is no such key.
+    /// The secrets of a key; `None` if there is no such key.
     pub(crate) async fn secrets(&self, key: Name) -> Option<Secrets> {
         let (sender, receiver) = oneshot::channel();
         if self.send(Event::Secrets(key, sender)) { receiver.await.ok()? } else { None }
     }
 
-    /// What this node has applied is applied by all nodes that are heard: the next client may ask any of them. One that
-    /// lags is waited for a moment only, and it is done whatever becomes of that.
+    /// Waits until all reachable nodes have applied what this node has applied, because the next client may query any
+    /// of them. Waits only briefly for a node that lags; the command is done in any case.
     pub(crate) async fn everywhere(&self) {
         let _ = self.admin(AdminCommand::WaitAllLive).await;
     }
 
-    /// Waits until this node shows all that was acknowledged before, anywhere, and a majority has said so: a read that
-    /// follows is linearizable. `None` when the replica's thread is gone.
+    /// Waits until this node has applied all updates acknowledged anywhere so far, as confirmed by a majority. A
+    /// following read is linearizable. `None` if the replica thread has ended.
     pub(crate) async fn read_index(&self) -> Option<Result<u64, ReadIndexError>> {
         let (sender, receiver) = oneshot::channel();
         // The replica has its own limits, of time and of number.
         if self.send(Event::ReadIndex(sender)) { receiver.await.ok() } else { None }
     }
 
-    /// How the replica is; `None` when its thread is gone.
+    /// The status of the replica; `None` if its thread has ended.
     pub(crate) async fn status(&self, zones: WithZones) -> Option<Status> {
         let (sender, receiver) = oneshot::channel();
         if self.send(Event::Status(zones, sender)) { receiver.await.ok() } else { None }
@@ -228,11 +229,11 @@ impl ReplicaHandle {
         if self.send(Event::ZoneOptions(id.clone(), sender)) { receiver.await.ok()? } else { None }
     }
 
-    /// What the replica serves; `None` when its thread is gone.
+    /// A frozen version of the served zones; `None` if the replica thread has ended.
     pub(crate) async fn frozen(&self) -> Option<Frozen> {
         let (sender, receiver) = oneshot::channel();
         let then = Box::new(move |frozen| {
-            // Nobody waits any more.
+            // The receiver may be gone.
             let _ = sender.send(frozen);
         });
         if self.send(Event::Freeze(then)) { receiver.await.ok() } else { None }
@@ -272,7 +273,7 @@ impl PeerEvents for ReplicaHandle {
         let is_small = frame.len() <= FRAME_AT_ONCE_MAX;
         let event = Event::Frame(from, frame, permit);
         if is_small {
-            self.bring(event)
+            self.run_inline(event)
         } else {
             self.send(event)
         };
@@ -286,12 +287,12 @@ impl PeerEvents for ReplicaHandle {
         self.send(Event::Input(Input::PeerGone { id, refused }));
     }
 
-    fn told_removed(&self, by: NodeId) {
+    fn reported_removed(&self, by: NodeId) {
         self.send(Event::Input(Input::ReportedRemoved { by }));
     }
 
-    fn vouched(&self, member: Member) {
-        self.send(Event::Vouched(member));
+    fn confirmed(&self, member: Member) {
+        self.send(Event::Confirmed(member));
     }
 
     fn membership(&self) -> watch::Receiver<Arc<Membership>> {
@@ -332,13 +333,13 @@ mod tests {
     }
 
     #[test]
-    fn a_key_has_its_share_of_the_places_once_half_are_taken() {
+    fn a_key_is_limited_to_its_share_once_the_queue_is_half_full() {
         let (events, _queue) = channel();
         let handle = ReplicaHandle::new(events, Arc::default());
         let (much, half) = (flow("much.", "a.test."), UPDATES_PENDING_MAX / 2);
         let mut permits: Vec<QuotaPermit> = (0..half).map(|_| submit(&handle, &much).unwrap()).collect();
         assert!(matches!(submit(&handle, &much), Err(Refusal::ShareTaken)));
-        // Of two slots that are drawn at random one is nobody else's.
+        // One of the two randomly chosen slots is not shared with another flow.
         let others = [flow("much.", "b.test."), flow("little.", "a.test.")];
         let counts = others.map(|other| {
             let taken: Vec<QuotaPermit> = std::iter::from_fn(|| submit(&handle, &other).ok()).collect();
@@ -347,10 +348,10 @@ mod tests {
             count
         });
         assert!(counts.contains(&(UPDATES_PER_KEY_MAX as usize)), "{counts:?}");
-        // A share is free again when what took it has an outcome.
+        // A share is released when its updates are done.
         permits.drain(..half - UPDATES_PER_KEY_MAX as usize + 1);
         assert!(submit(&handle, &much).is_ok());
-        // Nobody gets more places than there are.
+        // The total limit holds.
         let all = (0..).map_while(|number: u32| {
             let each = (0..UPDATES_PER_KEY_MAX).find_map(|_| {
                 match submit(&handle, &flow(&format!("k{number}."), "a.test.")) {
@@ -367,8 +368,8 @@ mod tests {
     }
 
     #[test]
-    fn who_is_out_of_the_rotation_is_waited_for_where_it_answers() {
-        let known = Everywhere { of_rotation: 9, heard: 4 };
+    fn zones_without_a_lease_wait_for_nodes_out_of_the_rotation() {
+        let known = Everywhere { of_rotation: 9, reachable: 4 };
         assert!(known.shows(9, true) && !known.shows(10, true));
         assert!(known.shows(4, false) && !known.shows(5, false));
     }

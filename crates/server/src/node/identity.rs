@@ -1,4 +1,4 @@
-//! Who this node is: its files of secrets and certificates, and its hold on its directory.
+//! The identity of a node: its secrets and certificates, and the lock of its directory.
 
 use super::{block_size, system};
 use crate::config::Config;
@@ -14,23 +14,23 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a node waits for another process to let go of its directory.
+/// Time limit for another process to release the directory.
 const LET_GO_MS: u64 = 5_000;
 
-/// What to do about a data key that is there and cannot be read.
-const BRING_BACK: &str = "restore both files as they were; or remove the node (`catamaran cluster remove`), and let \
-                          a new one join: the other members hold the key";
+/// Hint for a data key that cannot be read.
+const RESTORE_FILES: &str = "restore both files; or remove the node (`catamaran cluster remove`) and join a new one, \
+                          which gets the key from the other members";
 
-/// What a node needs to be itself.
+/// The identity of a node.
 pub(crate) struct Identity {
-    /// What connections between nodes begin with, and where it is from.
+    /// TLS configuration for connections between nodes, and the files that it came from.
     pub(crate) tls: Arc<CurrentTls>,
     pub(crate) peer_files: PeerFiles,
     pub(crate) token: ApiToken,
     pub(crate) data_keys: DataKeys,
-    /// The cluster, told by its first authority: nodes of two clusters never take each other for their own.
+    /// The id of the cluster, derived from its first CA. It prevents connections between nodes of different clusters.
     pub(crate) cluster_id: [u8; 16],
-    /// Drawn anew at each start: another one means another process.
+    /// A random number, new at each start. It identifies the process.
     pub(crate) boot_id: u64,
     pub(crate) seed: u64,
     /// Bytes of a physical block of the disk. It is read before the sandbox hides the devices.
@@ -43,7 +43,7 @@ impl Identity {
         let unreadable = |what: &str, path: &Path| {
             let (what, path) = (what.to_owned(), path.display().to_string());
             move |error: io::Error| {
-                let hint = advice(&error, "make the node's files with `catamaran up`, `init` or `join`");
+                let hint = advice(&error, "create the node's files with `catamaran up`, `init` or `join`");
                 Problem::new(Exit::Input, format!("cannot read {what}"), error).at(path).hint(hint)
             }
         };
@@ -53,19 +53,19 @@ impl Identity {
         let peer = &config.peer;
         let peer_files =
             PeerFiles { ca: peer.ca_file.clone(), cert: peer.cert_file.clone(), key: peer.key_file.clone() };
-        let roots = peer_files.roots().map_err(unreadable("the authority's certificate", &peer.ca_file))?;
+        let roots = peer_files.roots().map_err(unreadable("the CA's certificate", &peer.ca_file))?;
         let id_file = layout::cluster_id_of(&peer.ca_file);
         let cluster_id =
             cluster_id::load_or_make(&id_file, &roots[0]).map_err(unreadable("the cluster's number", &id_file))?;
         let data_keys = config.data_key().load().map_err(|error| {
             let is_there = config.data_key_file.exists();
-            let hint = is_there.then(|| advice(&error, BRING_BACK));
+            let hint = is_there.then(|| advice(&error, RESTORE_FILES));
             let problem = unreadable("the data key", &config.data_key_file)(error);
             if let Some(hint) = hint { problem.hint(hint) } else { problem }
         })?;
         let random = || {
             let mut bytes = [0; 8];
-            let failed = |error| Problem::new(Exit::Failed, "no random number", error);
+            let failed = |error| Problem::new(Exit::Failed, "cannot get a random number", error);
             fill_random(&mut bytes).map(|()| u64::from_be_bytes(bytes)).map_err(failed)
         };
         Ok(Self {
@@ -94,12 +94,12 @@ fn advice(error: &io::Error, otherwise: &str) -> String {
     format!("nothing is lost, so remove nothing: {}", system::access_hint("read"))
 }
 
-/// Two processes that write one log would destroy it.
+/// Locks the directory: two processes that write one log would destroy it.
 fn lock(data: &Path) -> Result<File, Problem> {
     let path = layout::lock_of(data);
     let failed = |error: io::Error| {
         let is_denied = error.kind() == io::ErrorKind::PermissionDenied;
-        let problem = Problem::new(Exit::Failed, "the data directory cannot be locked", error).at(path.display());
+        let problem = Problem::new(Exit::Failed, "cannot lock the data directory", error).at(path.display());
         if is_denied { problem.hint(system::access_hint("write")) } else { problem }
     };
     let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
@@ -108,7 +108,7 @@ fn lock(data: &Path) -> Result<File, Problem> {
         match file.try_lock() {
             Ok(()) => return Ok(file),
             Err(std::fs::TryLockError::Error(error)) => return Err(failed(error)),
-            // A process that was just killed is still being taken down.
+            // A process that was just killed may still hold the lock.
             Err(std::fs::TryLockError::WouldBlock) if Instant::now() < deadline => {
                 std::thread::sleep(Duration::from_millis(20))
             }
@@ -119,7 +119,7 @@ fn lock(data: &Path) -> Result<File, Problem> {
                     "another process runs this node",
                 )
                 .at(data.display())
-                .hint("stop it first: `fuser` on the lock file names it"));
+                .hint("stop that process first: `fuser` on the lock file prints its id"));
             }
         }
     }
@@ -130,10 +130,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_may_not_be_read_is_no_reason_to_remove_the_node() {
-        let denied = advice(&io::ErrorKind::PermissionDenied.into(), BRING_BACK);
+    fn a_permission_error_does_not_suggest_removing_the_node() {
+        let denied = advice(&io::ErrorKind::PermissionDenied.into(), RESTORE_FILES);
         assert!(denied.starts_with("nothing is lost") && !denied.contains("cluster remove"), "{denied}");
-        assert_eq!(advice(&io::Error::other("damaged"), BRING_BACK), BRING_BACK);
+        assert_eq!(advice(&io::Error::other("damaged"), RESTORE_FILES), RESTORE_FILES);
         // The certificate reader adds the file's name, and the error keeps its kind.
         let named = crate::files::of_file(Path::new("node.key"), &io::ErrorKind::PermissionDenied.into());
         assert!(named.to_string().starts_with("node.key: ") && advice(&named, "other").starts_with("nothing is lost"));

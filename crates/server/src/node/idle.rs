@@ -1,9 +1,9 @@
-//! The thread that gives way to all others, and tells another one when it runs.
+//! A thread with the lowest priority (`SCHED_IDLE`) that notifies another thread when it runs, that is, when the
+//! machine is idle.
 //!
-//! It does nothing else. Whoever waits for it waits until nobody else wants to run, which on busy cores can be seconds:
-//! so it holds nothing that others wait for. It takes no lock, sends into no queue, and comes to no memory first: the
-//! kernel keeps a lock on that part of the address space until a page that is touched for the first time is zeroed, and
-//! who changes something about that part waits for it.
+//! It does nothing else. On busy cores it may not run for seconds, so it must hold nothing that others wait for: it
+//! takes no lock, sends into no queue, and touches no memory first. The kernel locks that part of the address space
+//! while it zeroes a page on first touch, and other threads would wait for that lock.
 
 use super::system::give_way_to_all;
 use super::threads::spawn;
@@ -12,12 +12,12 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, Thread};
 
-const AT_REST: u8 = 0;
-const ASKED: u8 = 1;
+const PARKED: u8 = 0;
+const REQUESTED: u8 = 1;
 const HAS_RUN: u8 = 2;
-const OVER: u8 = 3;
+const STOPPED: u8 = 3;
 
-/// The thread, from the side of the one that asks it.
+/// A handle to the thread.
 pub(super) struct IdleThread {
     shared: Arc<Shared>,
     thread: Thread,
@@ -26,8 +26,8 @@ pub(super) struct IdleThread {
 #[derive(Default)]
 struct Shared {
     state: AtomicU8,
-    /// Who asks.
-    asks: OnceLock<Thread>,
+    /// The thread to notify.
+    requester: OnceLock<Thread>,
 }
 
 impl IdleThread {
@@ -38,23 +38,24 @@ impl IdleThread {
         Ok(Self { shared, thread })
     }
 
-    /// Has this thread unparked when that one runs; then [`Self::has_run`] says so. Always asked by the same thread.
-    pub(super) fn ask(&self) {
-        self.shared.asks.get_or_init(thread::current);
-        self.shared.state.store(ASKED, Ordering::Release);
+    /// Requests a notification: the calling thread is unparked when the idle thread runs, and [`Self::has_run`] then
+    /// returns true. Only one thread may call this.
+    pub(super) fn request(&self) {
+        self.shared.requester.get_or_init(thread::current);
+        self.shared.state.store(REQUESTED, Ordering::Release);
         self.thread.unpark();
     }
 
-    /// Whether it has run since it was asked; says so once.
+    /// Whether the idle thread has run since the request. Returns true once per request.
     pub(super) fn has_run(&self) -> bool {
-        self.shared.state.compare_exchange(HAS_RUN, AT_REST, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        self.shared.state.compare_exchange(HAS_RUN, PARKED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 }
 
-/// The thread is not waited for: it ends when it runs.
+/// Does not wait for the thread: it exits the next time it runs.
 impl Drop for IdleThread {
     fn drop(&mut self) {
-        self.shared.state.store(OVER, Ordering::Release);
+        self.shared.state.store(STOPPED, Ordering::Release);
         self.thread.unpark();
     }
 }
@@ -63,13 +64,13 @@ impl Shared {
     fn work(&self) {
         give_way_to_all();
         loop {
-            match self.state.compare_exchange(ASKED, HAS_RUN, Ordering::AcqRel, Ordering::Acquire) {
+            match self.state.compare_exchange(REQUESTED, HAS_RUN, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => {
-                    if let Some(asks) = self.asks.get() {
-                        asks.unpark();
+                    if let Some(requester) = self.requester.get() {
+                        requester.unpark();
                     }
                 }
-                Err(OVER) => return,
+                Err(STOPPED) => return,
                 Err(_) => thread::park(),
             }
         }
@@ -82,23 +83,23 @@ mod tests {
     use std::time::{Duration, Instant};
 
     #[test]
-    fn it_says_each_time_that_it_has_run_and_ends_with_who_asks() {
+    fn each_request_is_notified_once_and_the_thread_ends_with_its_handle() {
         let idle = IdleThread::start().unwrap();
         assert!(!idle.has_run());
         for _ in 0..3 {
-            idle.ask();
+            idle.request();
             let begin = Instant::now();
             while !idle.has_run() {
-                assert!(begin.elapsed() < Duration::from_secs(60), "it gets no core");
+                assert!(begin.elapsed() < Duration::from_secs(60), "the idle thread did not run");
                 thread::park_timeout(Duration::from_millis(10));
             }
-            assert!(!idle.has_run(), "it was asked once");
+            assert!(!idle.has_run(), "requested once");
         }
         let shared = Arc::downgrade(&idle.shared);
         drop(idle);
         let begin = Instant::now();
         while shared.strong_count() > 0 {
-            assert!(begin.elapsed() < Duration::from_secs(60), "it does not end");
+            assert!(begin.elapsed() < Duration::from_secs(60), "the thread did not exit");
             thread::sleep(Duration::from_millis(1));
         }
     }

@@ -1,8 +1,8 @@
-//! How much memory there is: that of the machine, or less where the control group has a limit (cgroups(7)).
+//! The available memory: that of the machine, or the limit of the control group if it is lower (cgroups(7)).
 
 use std::path::Path;
 
-/// Bytes that this process may hope for.
+/// Bytes of memory available to this process.
 pub(crate) fn bytes_here() -> Option<u64> {
     let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| total_of(&text));
     let group = std::fs::read_to_string("/proc/self/cgroup").ok();
@@ -31,7 +31,7 @@ fn limit_of(cgroup: &str, mounts: &Path) -> Option<u64> {
             _ => return None,
         };
         let group = root.join(path.trim_start_matches('/'));
-        // Without a limit the file says `max`, or a number near the largest there is.
+        // Without a limit, the file contains `max`, or a number near the maximum.
         let limit = |at: &Path| std::fs::read_to_string(at.join(file)).ok()?.trim().parse::<u64>().ok();
         group.ancestors().take_while(|at| at.starts_with(&root)).filter_map(limit).min()
     };

@@ -1,4 +1,4 @@
-//! All of the node's metrics on one page.
+//! The metrics of a node, as one page of text.
 
 use super::audit_log::AuditCounters;
 use super::drops::SocketDrops;
@@ -19,7 +19,7 @@ use replica::io::{Role, Serving};
 use replica::update::LimitReached;
 use std::sync::Arc;
 
-/// Everything that counts.
+/// All counters of a node.
 pub(crate) struct NodeMetrics {
     pub(crate) transports: Vec<TransportCounters>,
     pub(crate) connections: AllConnections,
@@ -38,7 +38,7 @@ pub(crate) struct NodeMetrics {
 }
 
 impl NodeMetrics {
-    /// The page as it is now.
+    /// Writes the page with the current values.
     pub(crate) fn page(&self, status: &Status, shared: &Shared, serving: Serving, zone_count: usize) -> String {
         let mut page = Page::default();
         counters::write(&mut page, &self.transports);
@@ -50,7 +50,12 @@ impl NodeMetrics {
             Serving::Stale => 1,
             Serving::Yes => 2,
         };
-        page.single("catamaran_serving", Kind::Gauge, "0: not yet, 1: stale, 2: yes.", serving);
+        page.single(
+            "catamaran_serving",
+            Kind::Gauge,
+            "Whether the node serves; 0: not yet, 1: stale data, 2: yes.",
+            serving,
+        );
         crate::sandbox::state().write(&mut page);
         shared.zone_memory.write(&mut page);
         self.transfers.write(&mut page);
@@ -60,9 +65,13 @@ impl NodeMetrics {
         self.scrub.write(&mut page);
         self.queues(&mut page, shared);
         page.histogram("catamaran_log_fsync_duration_seconds", "Duration of an fsync of the log.", &self.log_fsync);
-        page.histogram("catamaran_bulk_sync_seconds", "Time of one sync of a checkpoint.", &self.bulk_sync);
         page.histogram(
-            "catamaran_replica_round_seconds",
+            "catamaran_checkpoint_fsync_duration_seconds",
+            "Time of one sync of a checkpoint.",
+            &self.bulk_sync,
+        );
+        page.histogram(
+            "catamaran_replica_round_duration_seconds",
             "Time of one round of the replica.",
             &self.replica.round_time,
         );
@@ -74,17 +83,17 @@ impl NodeMetrics {
         counters(
             page,
             &[
-                ("udp_not_sent", "Responses that the kernel did not take.", sum(|of| of.udp_not_sent.get())),
+                ("udp_not_sent", "Responses that the kernel refused to send.", sum(|of| of.udp_not_sent.get())),
                 ("panics", "Panics that were caught; each is a bug.", sum(|of| of.panics.get())),
             ],
         );
         self.drops.write(page);
         self.connections.write(page);
-        let help = "Times that the certificate for clients was read.";
+        let help = "Reads of the certificate for clients, by result.";
         let mut family = page.family("catamaran_certificate_loads_total", Kind::Counter, help);
         family.series(&[("result", "taken")], self.certificate.loaded.get());
         family.series(&[("result", "refused")], self.certificate.refused.get());
-        let help = "When the certificate for clients ends, in seconds since 1970; +Inf if there is none.";
+        let help = "Expiry of the certificate for clients, in seconds since 1970; +Inf if there is none.";
         let expires_s =
             self.certificate.expires_s().map_or_else(|| "+Inf".to_owned(), |expires_s| expires_s.to_string());
         page.single("catamaran_client_certificate_expiry_timestamp_seconds", Kind::Gauge, help, expires_s);
@@ -95,15 +104,15 @@ impl NodeMetrics {
         gauges(
             page,
             &[
-                ("raft_term", "The term.", status.term),
+                ("raft_term", "Current term.", status.term),
                 ("raft_is_leader", "1 on the leader.", u64::from(status.role == Role::Leader)),
-                ("raft_leader", "Number of the leader's node; 0: none known.", leader),
+                ("raft_leader", "Node number of the leader; 0: unknown.", leader),
                 ("raft_commit_index", "Newest committed entry.", status.commit_index),
                 ("raft_applied_index", "Newest applied entry.", status.applied_index),
                 ("raft_checkpoint_index", "Index of the newest checkpoint.", status.checkpoint_index),
                 ("fenced", "1: the state differs from what a majority has.", u64::from(status.is_fenced)),
                 ("disk_full", "1: a write is waiting for room on the disk.", u64::from(status.is_disk_full)),
-                ("sessions", "Updates whose repeats are known.", status.session_count as u64),
+                ("sessions", "Updates whose repeats are recognized.", status.session_count as u64),
             ],
         );
         let help = "Time since a leader confirmed that nothing newer is committed.";
@@ -113,32 +122,40 @@ impl NodeMetrics {
             page,
             &[
                 ("raft_role_changes", "Changes of role, term or leader.", self.replica.role_changes.get()),
-                ("raft_proposals_dropped", "Batches that raft did not take.", replica.proposals_dropped),
+                ("raft_proposals_dropped", "Batches that raft rejected.", replica.proposals_dropped),
                 ("replica_events", "Events of the replica.", self.replica.events.get()),
-                ("replica_events_brought", "Of them, carried out by who brought them.", self.replica.brought.get()),
-                ("published", "Times that queries were shown something newer.", self.replica.published.get()),
+                (
+                    "replica_events_inline",
+                    "Of them, handled by the thread that received them.",
+                    self.replica.inline_events.get(),
+                ),
+                ("published", "Publications of newer data to queries.", self.replica.published.get()),
                 ("checkpoints_written", "Checkpoints written.", replica.checkpoints_written),
-                ("checkpoints_abandoned", "Checkpoints given up half-way.", replica.checkpoints_abandoned),
-                ("checkpoints_installed", "Checkpoints of a leader installed.", replica.checkpoints_installed),
-                ("checkpoint_blocks_kept", "Blocks kept over a restart.", replica.checkpoint_blocks_kept),
+                ("checkpoints_abandoned", "Checkpoints that were abandoned.", replica.checkpoints_abandoned),
+                ("checkpoints_installed", "Checkpoints installed from a leader.", replica.checkpoints_installed),
+                ("checkpoint_blocks_kept", "Checkpoint blocks kept over a restart.", replica.checkpoint_blocks_kept),
                 ("disk_hung_transfers", "Leadership transfers because of a hung disk.", replica.disk_hung_transfers),
                 ("disk_full_transfers", "Leadership transfers because of a full disk.", replica.disk_full_transfers),
                 ("disk_full_refusals", "Updates and commands refused because of full disks.", replica.refused_for_disk),
-                ("updates_overloaded", "Updates refused because the leader had no room.", replica.updates_overloaded),
-                ("forwards_repeated", "Forwarded commands that came again.", replica.forwards_repeated),
-                ("non_member_frames", "Frames of ids that are no members.", replica.non_member_frames),
+                (
+                    "updates_overloaded",
+                    "Updates refused because a queue of the leader was full.",
+                    replica.updates_overloaded,
+                ),
+                ("forwards_repeated", "Forwarded commands that were received again.", replica.forwards_repeated),
+                ("non_member_frames", "Frames from ids that are not members.", replica.non_member_frames),
                 (
                     "raft_messages_ignored",
-                    "Messages of members that came late or without a vote.",
+                    "Messages from members that were late or had no vote.",
                     replica.messages_ignored,
                 ),
-                ("raft_votes_withheld", "Votes withheld: the log may lack something.", replica.votes_withheld),
+                ("raft_votes_withheld", "Votes withheld because the log may lack entries.", replica.votes_withheld),
             ],
         );
         self.peers(page, status);
         Self::clocks(page, status);
         refusals(page, replica);
-        invariant_violations(page, &status.invariant_violations);
+        invariants(page, &status.invariant_violations);
     }
 
     fn peers(&self, page: &mut Page, status: &Status) {
@@ -146,14 +163,14 @@ impl NodeMetrics {
             page,
             &[
                 ("peer_sent", "Frames sent to peers.", self.peer.sent.get()),
-                ("peer_dropped", "Frames dropped: lane full or down.", self.peer.dropped.get()),
+                ("peer_dropped", "Frames dropped: channel full or down.", self.peer.dropped.get()),
                 ("peer_received", "Frames received from peers.", self.peer.received.get()),
-                ("peer_refused", "Connections from peers that were refused or broke.", self.peer.refused.get()),
+                ("peer_refused", "Connections from peers that were refused or failed.", self.peer.refused.get()),
                 ("peer_dialled", "Connections to peers that were made.", self.peer.dialled.get()),
             ],
         );
         let help = "1: this node is connected to the peer; 0: it cannot connect to it.";
-        let reach = self.peer.reach.all();
+        let reach = self.peer.reachability.all();
         // A cluster of one node has no peers, and a metric family must have at least one series.
         if !reach.is_empty() {
             let mut family = page.family("catamaran_peer_connected", Kind::Gauge, help);
@@ -161,7 +178,7 @@ impl NodeMetrics {
                 family.series(&[("peer", &crate::peer::node_number(id).to_string())], u64::from(is_connected));
             }
         }
-        let help = "When a node's certificate between nodes ends, in seconds since 1970.";
+        let help = "Expiry of a node's certificate between nodes, in seconds since 1970.";
         let mut family = page.family("catamaran_node_certificate_expiry_timestamp_seconds", Kind::Gauge, help);
         for (of, standing) in status.members.iter().filter_map(|of| Some((of, of.standing?))) {
             let node = crate::peer::node_number(of.member.id).to_string();
@@ -179,8 +196,8 @@ impl NodeMetrics {
     }
 
     fn queues(&self, page: &mut Page, shared: &Shared) {
-        let mut family = page.family("catamaran_queue_depth", Kind::Gauge, "What waits, by queue.");
-        family.series(&[("queue", "deferred")], self.update_queue.waiting());
+        let mut family = page.family("catamaran_queue_depth", Kind::Gauge, "Entries in a queue.");
+        family.series(&[("queue", "update_queue")], self.update_queue.waiting());
         family.series(&[("queue", "updates")], shared.updates.get());
         family.series(&[("queue", "admin")], shared.admins.get());
         family.series(&[("queue", "replica")], shared.waiting.get());
@@ -201,35 +218,35 @@ fn gauges(page: &mut Page, all: &[(&str, &str, u64)]) {
     }
 }
 
-/// What this leader refused, and why.
+/// Writes the refusals of this leader.
 fn refusals(page: &mut Page, replica: &replica::Counters) {
     counters(
         page,
         &[(
             "zone_growth_refused",
-            "Updates and imports refused by this leader: the zones may not grow for want of memory on a node.",
+            "Updates and imports refused by this leader because a node has no memory for larger zones.",
             replica.refused_for_memory,
         )],
     );
-    let help = "Updates refused by this leader, by the limit that they would have broken.";
+    let help = "Updates refused by this leader, by the exceeded limit.";
     let mut family = page.family("catamaran_update_limits_total", Kind::Counter, help);
     for (limit, count) in LimitReached::ALL.iter().zip(replica.limits_reached) {
         family.series(&[("limit", limit.label())], count);
     }
 }
 
-/// What must never happen.
-fn invariant_violations(page: &mut Page, violations: &replica::InvariantViolations) {
+/// Writes the violations of invariants.
+fn invariants(page: &mut Page, violations: &replica::InvariantViolations) {
     let mut family = page.family(
         "catamaran_invariant_violations_total",
         Kind::Counter,
-        "Things that must never happen. Each is a bug.",
+        "Violations of internal invariants; each is a bug. Each is a bug.",
     );
-    family.series(&[("kind", "entry_mismatches")], violations.entry_mismatches);
-    family.series(&[("kind", "evaluation_mismatches")], violations.evaluation_mismatches);
-    family.series(&[("kind", "evaluation_panics")], violations.evaluation_panics);
-    family.series(&[("kind", "apply_panics")], violations.apply_panics);
-    family.series(&[("kind", "hash_mismatches")], violations.hash_mismatches);
-    family.series(&[("kind", "malformed_frames")], violations.malformed_frames);
-    family.series(&[("kind", "refused_messages")], violations.refused_messages);
+    family.series(&[("invariant", "apply_mismatch")], violations.entry_mismatches);
+    family.series(&[("invariant", "evaluation_mismatch")], violations.evaluation_mismatches);
+    family.series(&[("invariant", "evaluation_panic")], violations.evaluation_panics);
+    family.series(&[("invariant", "execution_panic")], violations.apply_panics);
+    family.series(&[("invariant", "state_hash_mismatch")], violations.hash_mismatches);
+    family.series(&[("invariant", "malformed_frame")], violations.malformed_frames);
+    family.series(&[("invariant", "refused_message")], violations.refused_messages);
 }

@@ -3,37 +3,37 @@
 //! ```text
 //!   udp-N      packet workers, one for each core
 //!   tcp-N      connections (TCP, TLS, HTTPS, QUIC), one runtime for each core
-//!   certificate  looks whether the one that clients see has changed
+//!   certificate  reloads the certificate for clients when its file changes
 //!   update-N   authenticate and sign
-//!   replica    owns the replica: raft, zones; a tick each 10 ms
-//!   log        writes and syncs the log; clients wait for it
+//!   replica    runs the replica: raft, zones; one tick every 10 ms
+//!   log        writes and fsyncs the log; updates wait for it
 //!   bulk       writes checkpoints
 //!   reads      reads checkpoints and old log for peers
-//!   scrub      looks for damage in log and checkpoints, once a week
+//!   scrub      checks the log and checkpoints for damage, once a week
 //!   peers      connections between nodes
-//!   peers-bulk the same, of checkpoints
-//!   generation waits for events of the kernel: the machine was put back to a snapshot
+//!   peers-bulk connections that carry checkpoints
+//!   generation waits for kernel events: the machine was reset to a snapshot
 //!   api        HTTP
 //! ```
-//! No packet worker ever waits for one of the others. udp-N and tcp-N lower themselves (`nice`): in a flood of queries
-//! the replica has its time first.
+//! Packet workers never wait for the other threads. udp-N and tcp-N have a lower priority (`nice`), so that the replica
+//! gets CPU time during a flood of queries.
 
-// Who this node is, and how it ends when it is a member no more, or cannot go on.
+// The identity of the node, and how it exits when it is removed or cannot continue.
+mod background;
 pub(crate) mod doubt;
-pub(crate) mod ending;
+pub(crate) mod fatal;
 pub(crate) mod identity;
 mod idle;
-mod leisure;
 mod removal;
-// Getting all sockets.
+// Opens all sockets.
 mod sockets;
-// Starting all threads.
+// Starts all threads.
 mod start;
 mod streams;
 mod threads;
-// Reload of the configuration.
+// Reloads the configuration.
 pub(crate) mod reload;
-// The replica: how it is opened, its thread, how others talk to it.
+// The replica: opening it, its thread, and the handle for other threads.
 mod expiry;
 pub(crate) mod first_state;
 pub(crate) mod handle;
@@ -42,32 +42,32 @@ pub(crate) mod readers;
 mod repair;
 pub(crate) mod replica_thread;
 mod scrub;
-// Who updated what.
+// The audit log, and the rights of keys.
 pub(crate) mod audit_log;
 pub(crate) mod rights;
-// What nodes know each other by.
+// Certificates, CAs and data keys.
+pub(crate) mod cert_manager;
 pub(crate) mod data_keys;
-mod rounds;
-pub(crate) mod trust_keeper;
+mod tick_schedule;
 // The disk of the replica.
 mod block_size;
 mod direct;
 pub(crate) mod disk;
 mod room;
-// All counters, the page that shows them, and what the kernel counts.
+// Counters, the metrics page, and kernel counters.
 mod counters;
 mod drops;
 pub(crate) mod metrics;
-// Cookies and the rate limit.
-mod guards;
-// Clocks, limits and precedence, of the system.
+// DNS cookies and the rate limit.
+mod client_protection;
+// System calls: clocks, limits and priorities.
 pub(crate) mod system;
-// What the zones take of it, for those who hold versions.
+// The memory of the machine, and the memory use of the zones.
 pub(crate) mod memory_size;
 pub(crate) mod zone_memory;
 // The cluster's time, from the clocks of all nodes.
 pub(crate) mod cluster_clock;
-// Whether the machine was put back to a snapshot.
+// Detects that the machine was reset to a snapshot.
 mod generation;
 
 use crate::config::Config;
@@ -95,17 +95,17 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use streams::StreamWorkers;
 
-/// Time after which a node that may not answer yet begins to say so.
+/// Time after which a node that does not serve yet starts to answer with SERVFAIL.
 const LISTEN_AFTER_MS: u64 = 1_000;
-/// Files that a node opens beside those for clients: log, checkpoints, peers, the API.
+/// Open files besides those for clients: log, checkpoints, peers, the API.
 const OTHER_FILES: u64 = 768;
-/// How long a stopping node waits for its replica to hand over, and for the disk.
+/// Time limit of a stopping node for the leader transfer and the disk.
 const STOP_MS: u64 = 4_000;
 
-/// A node that has its files and sockets and no thread yet, in its sandbox.
+/// A node with its files and sockets, in its sandbox, before any thread starts.
 pub(crate) struct Prepared {
     config: Config,
-    /// Kept until the end: with it goes the hold on the directory.
+    /// Kept until the end, because it holds the lock of the directory.
     identity: Identity,
     sockets: Sockets,
 }
@@ -123,7 +123,7 @@ impl Prepared {
         Ok(Self { config, identity, sockets })
     }
 
-    /// Runs the node until told to stop.
+    /// Runs the node until it is stopped.
     pub(crate) fn run(self, stop: &Stop, source: Source) -> Result<(), Problem> {
         let Self { config, identity, sockets } = self;
         let replica = match open::open(&config, &identity) {
@@ -136,7 +136,7 @@ impl Prepared {
             }
             Err(NotOpened::Failed(problem)) => return Err(problem),
         };
-        // What reading checkpoint and log took is no longer needed, and this thread will ask for little.
+        // Give back the memory that was used to read the checkpoint and the log.
         crate::memory::trim();
         let mut node = start::start(&config, &identity, sockets, replica)?;
         node.reload.clone().start(source)?;
@@ -151,8 +151,7 @@ impl Prepared {
     }
 }
 
-/// Warns when fewer files may be open than connections are allowed, and sockets wanted: the limit that an operator sets
-/// should be the one that holds.
+/// Warns if the limit of open files is too low for the configured connections and sockets.
 fn check_file_limit(config: &Config, files_max: u64) {
     let connections_max = config.dns.tcp.connections_max;
     let wanted = (connections_max + sockets::client_files(config)) as u64 + OTHER_FILES;
@@ -161,17 +160,17 @@ fn check_file_limit(config: &Config, files_max: u64) {
             files_max,
             wanted,
             connections_max,
-            "few files may be open: raise the limit (LimitNOFILE of systemd, `ulimit -n`), or lower \
+            "the limit of open files is too low: raise it (LimitNOFILE of systemd, `ulimit -n`), or lower \
              dns.tcp.connections_max"
         );
     }
 }
 
-/// A node that runs.
+/// A running node.
 struct Node {
     config: Config,
     serving: Arc<ServingState>,
-    /// Those who will answer clients; empty once they do.
+    /// The UDP workers; empty once they are started.
     udp: Vec<Worker>,
     streams: Vec<StreamWorkers>,
     tls: Option<Arc<PublicTls>>,
@@ -179,7 +178,7 @@ struct Node {
     reload: Reload,
     connections: AllConnections,
     drops: Arc<SocketDrops>,
-    /// CloseReason off when all connections have ended.
+    /// Disconnected when all connections have ended.
     streams_ended: Option<Receiver<()>>,
     started_at: Instant,
     handle: ReplicaHandle,
@@ -190,15 +189,14 @@ struct Node {
     runtimes: Vec<tokio::runtime::Runtime>,
 }
 
-/// What one packet worker, or one runtime of connections, answers with on one transport.
+/// The responder and counters of one packet worker, or of one runtime of connections, for one transport.
 struct Worker {
     responder: QueryResponder,
     listen: Arc<ListenCounters>,
 }
 
 impl Node {
-    /// Waits until the node may answer, but not for ever: then it says that it may not. False when told to stop, and
-    /// for a node that was removed.
+    /// Waits until the node may serve, up to a time limit. Returns false if the node is stopped or was removed.
     fn wait_until_serving(&self, stop: &Stop) -> bool {
         let deadline = Instant::now() + Duration::from_millis(LISTEN_AFTER_MS);
         while self.serving.get() == Serving::No && Instant::now() < deadline {
@@ -209,10 +207,10 @@ impl Node {
         true
     }
 
-    /// Begins to answer clients.
+    /// Starts to answer clients.
     fn listen(&mut self) -> Result<(), Problem> {
         if !self.config.answers_queries() {
-            tracing::info!("no address for DNS: this node votes and stores, and answers nobody");
+            tracing::info!("no address for DNS is configured: this node votes and stores data, and answers no queries");
             return Ok(());
         }
         let sockets = ClientSockets::bind(&self.config)?;
@@ -230,30 +228,30 @@ impl Node {
         Ok(())
     }
 
-    /// Hands over, lets the disk finish, and ends all threads.
+    /// Transfers the leadership, waits for the disk, and ends all threads.
     fn stop(self) -> Result<(), Problem> {
         tracing::info!(node = self.config.id, uptime_s = self.started_at.elapsed().as_secs(), "stopping");
         self.handle.send(Event::Input(Input::Stop));
         let ended = self.replica_ended.recv_timeout(Duration::from_millis(STOP_MS));
-        // A port that nobody reads any more must not be held open.
+        // An open socket that no thread reads would swallow queries.
         self.drops.forget();
         self.stop_workers.order();
-        // Clients are told while the disk finishes.
-        let told_until = Instant::now() + streams::ENDED;
+        // Connections are drained while the disk finishes.
+        let drained_until = Instant::now() + streams::ENDED;
         let wait_for_streams = || {
-            let left = told_until.saturating_duration_since(Instant::now());
+            let left = drained_until.saturating_duration_since(Instant::now());
             self.streams_ended.iter().for_each(|ended| _ = ended.recv_timeout(left));
         };
         if ended.is_err() {
-            // Nothing is lost by that: what was acknowledged is durable.
-            tracing::warn!("the replica did not hand over in time");
+            // Nothing is lost: acknowledged updates are on disk.
+            tracing::warn!("the replica did not stop in time");
             wait_for_streams();
             return Ok(());
         }
         for runtime in self.runtimes {
             runtime.shutdown_background();
         }
-        // The replica's end closed the writers' queues, and this the last one; they finish what is in them.
+        // The queues of the writers are closed now; the writers finish the queued work.
         self.handle.shared.refusals.disconnect();
         for writer in self.writers {
             let _ = writer.join();

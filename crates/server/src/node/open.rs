@@ -1,9 +1,9 @@
-//! How the replica is opened: from its disk, where [`super::first_state`] or an earlier run left it.
+//! Opens the replica from the data on its disk, as [`super::first_state`] or an earlier run left it.
 
 use super::audit_log::last_index;
 use super::disk::StartReads;
 use super::doubt;
-use super::ending::{NEWER, REPLACE, quarantined};
+use super::fatal::{NEWER, REPLACE, quarantined};
 use super::identity::Identity;
 use super::room::make_room;
 use super::system;
@@ -45,8 +45,7 @@ impl NotOpened {
 /// Opens the replica in the node's data directory.
 pub(super) fn open(config: &Config, identity: &Identity) -> Result<Replica, NotOpened> {
     let disk = StartReads::new(&config.dir);
-    let failed =
-        |why: String| Problem::new(Exit::Failed, "the node's data cannot be opened", why).at(config.dir.display());
+    let failed = |why: String| Problem::new(Exit::Failed, "cannot open the node's data", why).at(config.dir.display());
     if let Some(why) = quarantined(&config.dir).map_err(|error| failed(error.to_string()))? {
         return Err(Problem { exit: Exit::Quarantined, ..failed(why) }.hint(REPLACE).into());
     }
@@ -72,7 +71,7 @@ pub(super) fn open(config: &Config, identity: &Identity) -> Result<Replica, NotO
         replica.handle(Input::Memory { limit_bytes: config.zones.memory_bytes() }, system::now());
     }
     for repair in opened.iter().flat_map(Replica::repairs) {
-        tracing::warn!(%repair, "the log was put right");
+        tracing::warn!(%repair, "repaired the log");
     }
     // The first write to the log overwrites the torn record, so the doubt must be on disk before that.
     let found =
@@ -84,7 +83,7 @@ pub(super) fn open(config: &Config, identity: &Identity) -> Result<Replica, NotO
         tracing::warn!(why, "this node votes only for nodes that have the entries it may have lost");
     }
     opened.map_err(|error| {
-        let (exit, hint) = told(&error);
+        let (exit, hint) = exit_and_hint(&error);
         let problem = Problem { exit, ..failed(error.to_string()) };
         let problem = if let Some(hint) = hint { problem.hint(hint) } else { problem };
         if is_damage(&error) { NotOpened::Damaged(problem) } else { NotOpened::Failed(problem) }
@@ -110,16 +109,16 @@ fn unreadable_doubt(config: &Config, error: &std::io::Error) -> Problem {
     )
 }
 
-/// How the process ends, and what to do. An exit code that nothing starts again is for what another start of this
-/// software would meet again.
-fn told(error: &OpenError) -> (Exit, Option<String>) {
+/// The exit code and the hint for an error. Codes that prevent a restart are for errors that another start would hit
+/// again.
+fn exit_and_hint(error: &OpenError) -> (Exit, Option<String>) {
     match error {
         OpenError::Apply { index } => (Exit::Unappliable, Some(unappliable(*index))),
         OpenError::Version(_) | OpenError::Level { .. } => (Exit::Unappliable, Some(NEWER.to_owned())),
         OpenError::Full => (Exit::Unappliable, Some(TOO_LARGE.to_owned())),
         OpenError::Log(log::OpenError::Disk(DiskError::Failed { .. }))
         | OpenError::Checkpoint(CheckpointError::Disk(DiskError::Failed { .. })) => {
-            (Exit::Failed, Some("look at the disk and at who may read it; then start the node again".to_owned()))
+            (Exit::Failed, Some("check the disk and the file permissions; then start the node again".to_owned()))
         }
         OpenError::Log(_) | OpenError::Checkpoint(_) | OpenError::State => {
             (Exit::Quarantined, Some(REPLACE.to_owned()))
@@ -134,9 +133,9 @@ const GONE: &str = "if its file system is not mounted, mount it. Otherwise remov
                     remove`) and join a new one. Never start an older copy of the directory: it lacks votes and \
                     updates that the node has acknowledged since";
 
-/// What to do where the zones do not fit.
-const TOO_LARGE: &str = "nothing is damaged: keep the directory. Remove zones or records through the other nodes; then \
-                         the node can be removed (`catamaran cluster remove`) and a new one join: it gets their state";
+/// Hint for zones that do not fit into memory.
+const TOO_LARGE: &str = "nothing is damaged: keep the directory. Remove zones or records through the other nodes. Then \
+                         remove this node (`catamaran cluster remove`) and join a new one, which gets their state";
 
 /// Hint for an entry at which this software panics. A node that skipped it would have another state than the others.
 fn unappliable(index: u64) -> String {
@@ -148,7 +147,7 @@ fn unappliable(index: u64) -> String {
     )
 }
 
-/// What the replica of this node is started with.
+/// The configuration of the replica.
 pub(crate) fn replica_config(config: &Config, identity: &Identity) -> ReplicaConfig {
     let data_key = identity.data_keys.to_replica().expect("a file of data keys has one");
     let replica = ReplicaConfig::new(identity.cluster_id, config.raft_id(), identity.boot_id, identity.seed, data_key);
@@ -161,7 +160,7 @@ pub(crate) fn replica_config(config: &Config, identity: &Identity) -> ReplicaCon
     ReplicaConfig { log, audit_after, answers_queries, key_growth_bytes_max, panics_at, ..replica }
 }
 
-/// What a test of ours has this node panic at. Builds without debug assertions do not ask.
+/// A label at which tests make the node panic. Only builds with debug assertions read it.
 fn panics_at() -> Option<Vec<u8>> {
     if !cfg!(debug_assertions) {
         return None;
@@ -174,23 +173,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_another_start_meets_again_is_not_started_again() {
+    fn errors_that_a_restart_would_hit_again_prevent_a_restart() {
         let refused = || DiskError::Failed { file: "log-1".into(), reason: "Input/output error".into() };
         let missing = || DiskError::Missing { file: "checkpoint-1".into() };
         let cases = [
             (OpenError::Apply { index: 812 }, Exit::Unappliable, "812"),
-            (OpenError::Level { cluster: 9, known: 2 }, Exit::Unappliable, "software that the other nodes run"),
+            (OpenError::Level { cluster: 9, known: 2 }, Exit::Unappliable, "version that the other nodes run"),
             (OpenError::Full, Exit::Unappliable, "Remove zones"),
             (OpenError::State, Exit::Quarantined, "must not vote"),
             (OpenError::Checkpoint(CheckpointError::Disk(missing())), Exit::Quarantined, "must not vote"),
             (OpenError::Log(log::OpenError::Uninitialised), Exit::Quarantined, "must not vote"),
-            (OpenError::Checkpoint(CheckpointError::Disk(refused())), Exit::Failed, "look at the disk"),
-            (OpenError::Log(log::OpenError::Disk(refused())), Exit::Failed, "look at the disk"),
+            (OpenError::Checkpoint(CheckpointError::Disk(refused())), Exit::Failed, "check the disk"),
+            (OpenError::Log(log::OpenError::Disk(refused())), Exit::Failed, "check the disk"),
             (OpenError::Memory, Exit::Failed, ""),
             (OpenError::Foreign, Exit::Failed, ""),
         ];
         for (error, exit, part) in cases {
-            let (code, hint) = told(&error);
+            let (code, hint) = exit_and_hint(&error);
             assert_eq!(code, exit, "{error}");
             assert!(hint.unwrap_or_default().contains(part), "{error}");
         }

@@ -1,5 +1,5 @@
-//! Readers of the zones on other threads, and how they get new ones when a checkpoint of the leader took the place of
-//! all zones: rare, so a worker only looks at one number that hardly ever changes.
+//! Readers of the zones on other threads. When a checkpoint of the leader reslots all zones, they get new readers.
+//! That is rare, so a worker only checks one number that hardly ever changes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,8 +9,8 @@ use zone::set::{SetVersion, ZoneReader};
 #[derive(Default)]
 pub(crate) struct Readers {
     generation: AtomicU64,
-    /// One place for each reader, filled when it must be renewed.
-    places: Mutex<Vec<Arc<Mutex<Option<ZoneReader>>>>>,
+    /// One slot per reader, filled when the reader must be renewed.
+    slots: Mutex<Vec<Arc<Mutex<Option<ZoneReader>>>>>,
 }
 
 /// One thread's reader.
@@ -18,24 +18,24 @@ pub(crate) struct Zones {
     readers: Arc<Readers>,
     reader: ZoneReader,
     generation: u64,
-    place: Arc<Mutex<Option<ZoneReader>>>,
+    slot: Arc<Mutex<Option<ZoneReader>>>,
 }
 
 impl Readers {
-    /// Takes a reader in.
+    /// Adds a reader.
     pub(crate) fn add(self: &Arc<Self>, reader: ZoneReader) -> Zones {
-        let place = Arc::default();
-        self.places.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&place));
+        let slot = Arc::default();
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&slot));
         let generation = self.generation.load(Ordering::Acquire);
-        Zones { readers: self.clone(), reader, generation, place }
+        Zones { readers: self.clone(), reader, generation, slot }
     }
 
-    /// Gives all of them new readers.
+    /// Renews all readers.
     pub(crate) fn renew(&self, make: impl Fn() -> ZoneReader) {
-        for place in &*self.places.lock().unwrap_or_else(PoisonError::into_inner) {
-            *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(make());
+        for slot in &*self.slots.lock().unwrap_or_else(PoisonError::into_inner) {
+            *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(make());
         }
-        // Readers look at this first: what they find in their place is there by then.
+        // Readers check this number first, so their slots must be filled before.
         self.generation.fetch_add(1, Ordering::Release);
     }
 }
@@ -46,7 +46,7 @@ impl Zones {
         let generation = self.readers.generation.load(Ordering::Acquire);
         if generation != self.generation {
             self.generation = generation;
-            if let Some(reader) = self.place.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            if let Some(reader) = self.slot.lock().unwrap_or_else(PoisonError::into_inner).take() {
                 self.reader = reader;
             }
         }
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_follows_when_all_zones_are_replaced() {
+    fn a_reader_follows_when_all_zones_are_reslotd() {
         let (old, new) = (zones(&["a."]), zones(&["b.", "c."]));
         let readers = Arc::<Readers>::default();
         let mut first = readers.add(old.reader());

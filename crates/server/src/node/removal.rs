@@ -1,16 +1,16 @@
-//! The end of a node that was removed from its cluster: it stops answering clients at once and ends when the others
-//! need it no more, or after a while.
+//! The exit of a node that was removed from its cluster. It stops answering clients at once, and exits when the others
+//! no longer need it, or after a time limit.
 
 use crate::problem::{Exit, Problem};
 use crate::stop::Stop;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often a node looks whether it was removed.
+/// Interval between checks whether the node was removed.
 const LOOK_MS: u64 = 500;
-/// How long a removed node stays for the majority that takes it out of raft.
+/// Time limit for the majority to remove the node from raft.
 const LEAVE_MS_MAX: u64 = 10_000;
-/// How long it goes on then: who removed it through its own API waits for the answer.
+/// Time for the API to answer the client that removed this node.
 const ANSWER_MS: u64 = 500;
 
 /// Whether the node was removed: written by the replica thread, read by the main thread and the API.
@@ -21,7 +21,7 @@ const DECIDED: u8 = 1;
 const OUT: u8 = 2;
 
 impl Removal {
-    /// It was; `is_out` once nobody counts it any more.
+    /// Marks the node as removed; `is_out` once raft no longer counts it.
     pub(super) fn set(&self, is_out: bool) {
         self.0.store(if is_out { OUT } else { DECIDED }, Ordering::Release);
     }
@@ -34,7 +34,7 @@ impl Removal {
         self.0.load(Ordering::Acquire) == OUT
     }
 
-    /// Waits for the order to stop, or until the node was removed and may go.
+    /// Waits for a stop, or until the node was removed and may exit.
     pub(super) fn wait(&self, stop: &Stop) {
         while !stop.wait(Duration::from_millis(LOOK_MS)) {
             if self.is_removed() {
@@ -46,7 +46,7 @@ impl Removal {
         }
     }
 
-    /// What the node ends with if it was removed.
+    /// The error that the node exits with if it was removed.
     pub(super) fn problem(&self, node: u32) -> Result<(), Problem> {
         if !self.is_removed() {
             return Ok(());
@@ -54,9 +54,9 @@ impl Removal {
         Err(Problem::new(
             Exit::Removed,
             format!("node {node} was removed from the cluster"),
-            "`catamaran cluster remove` or `replace` took it out; it answers nobody any more, and its directory is of \
-             no more use",
+            "`catamaran cluster remove` or `replace` removed it; it stopped answering, and its directory is no \
+             longer needed",
         )
-        .hint("to have the machine back in the cluster, `catamaran join` it in a new directory"))
+        .hint("to add this machine to the cluster again, run `catamaran join` with a new directory"))
     }
 }

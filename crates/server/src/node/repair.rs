@@ -9,18 +9,18 @@
 //! Meanwhile the node answers no queries. It sends the intact parts of its own log to other members.
 
 use super::disk::{StartReads, Writer};
-use super::ending::BEYOND_REPAIR;
+use super::fatal::BEYOND_REPAIR;
 use super::identity::Identity;
 use super::sockets::Sockets;
 use super::{doubt, threads};
 use crate::config::Config;
 use crate::files::members;
-use crate::limits::{REPAIR_ROUND_MS, REPAIR_ROUNDS_MAX, REPAIR_TOLD_MS};
+use crate::limits::{REPAIR_LOG_MS, REPAIR_ROUND_MS, REPAIR_ROUNDS_MAX};
 use crate::metrics::DurationHistogram;
 use crate::peer::admission::Admission;
 use crate::peer::announce::hints_of;
 use crate::peer::node_number;
-use crate::peer::repair::{RepairDesk, Session, listen};
+use crate::peer::repair::{RepairHandler, Session, listen};
 use crate::problem::{Exit, Problem};
 use crate::stop::Stop;
 use replica::checkpoint::{REPAIR_FILE, checkpoint_file, verified};
@@ -114,8 +114,8 @@ impl<'c> Repair<'c> {
         };
         let (peer, api) = (listener(&sockets.peer)?, listener(&sockets.api)?);
         drop(entered);
-        let (tls, desk) = (self.identity.tls.clone(), RepairDesk::new(&self.config.dir));
-        runtime.spawn(listen(peer, tls, self.admission.clone(), desk));
+        let (tls, handler) = (self.identity.tls.clone(), RepairHandler::new(&self.config.dir));
+        runtime.spawn(listen(peer, tls, self.admission.clone(), handler));
         runtime.spawn(crate::api::serve_repairing(api));
         Ok(runtime)
     }
@@ -127,7 +127,7 @@ impl<'c> Repair<'c> {
         stop: &Stop,
         damaged: &Problem,
     ) -> Result<Ended, Problem> {
-        let (mut rounds, mut told) = (0, None::<Instant>);
+        let (mut rounds, mut logged_at) = (0, None::<Instant>);
         // Members that answered since the last progress and could not help. They may have been stopped meanwhile.
         let mut helpless = BTreeSet::new();
         let mut asked_all = Instant::now();
@@ -139,7 +139,7 @@ impl<'c> Repair<'c> {
             // For each answer, a member reads its whole log. So members that could not help are rarely asked again,
             // unless there is no other member to wait for.
             let waits = self.others.iter().any(|member| !helpless.contains(&member.id));
-            let is_due = !waits || asked_all.elapsed() >= Duration::from_millis(REPAIR_TOLD_MS);
+            let is_due = !waits || asked_all.elapsed() >= Duration::from_millis(REPAIR_LOG_MS);
             if is_due {
                 asked_all = Instant::now();
             }
@@ -160,9 +160,11 @@ impl<'c> Repair<'c> {
                 self.give_up(&wants, damaged)?;
                 continue;
             }
-            if told.is_none_or(|at| at.elapsed() >= Duration::from_millis(REPAIR_TOLD_MS)) && !round.silent.is_empty() {
-                told = Some(Instant::now());
-                self.tell(&wants, &round);
+            if logged_at.is_none_or(|at| at.elapsed() >= Duration::from_millis(REPAIR_LOG_MS))
+                && !round.silent.is_empty()
+            {
+                logged_at = Some(Instant::now());
+                self.log_waiting(&wants, &round);
             }
             if stop.wait(Duration::from_millis(REPAIR_ROUND_MS)) {
                 return Ok(Ended::Stopped);
@@ -231,7 +233,7 @@ impl<'c> Repair<'c> {
         Ok(Some(reference))
     }
 
-    fn tell(&self, wants: &[EntriesRequest], round: &Round) {
+    fn log_waiting(&self, wants: &[EntriesRequest], round: &Round) {
         let waits: Vec<String> =
             round.silent.iter().map(|(id, why)| format!("node {}: {why}", node_number(*id))).collect();
         let missing = missing(self.checkpoint.is_some(), wants);

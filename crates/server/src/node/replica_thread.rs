@@ -1,16 +1,16 @@
 //! The thread of the replica: events in, outputs carried out in their order. See [`crate::combiner`].
 
 use super::audit_log::AuditQueue;
+use super::background;
 use super::cluster_clock::ClockWatch;
 use super::disk::DiskWork;
-use super::ending::Ending;
 use super::expiry::ExpiryClock;
+use super::fatal::FatalExit;
 use super::handle::{Event, ReplicaHandle, Secrets, Shared, WithZones};
-use super::leisure;
 use super::readers::Readers;
 use super::rights::Rights;
-use super::rounds::Rounds;
 use super::system;
+use super::tick_schedule::TickSchedule;
 use crate::combiner::Dispatch;
 use crate::limits::{REPLICA_BATCH_COUNT, REPLICA_OUTPUTS_COUNT, TICK_MS, ZONES_QUIET_BYTES};
 use crate::metrics::{Counter, DurationHistogram};
@@ -29,32 +29,32 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use wire::Name;
 
-/// How long no zone must have come or gone before unused memory is given back.
+/// Unused memory is given back when no zone was added or removed for this long.
 const GIVE_BACK_AFTER: Duration = Duration::from_millis(500);
 
-/// What the replica thread counts.
+/// Counters of the replica thread.
 #[derive(Default, Debug)]
 pub(crate) struct ReplicaCounters {
     pub(crate) ticks: Counter,
     pub(crate) events: Counter,
-    /// Of them, those that another thread carried out in its turn.
-    pub(crate) brought: Counter,
+    /// Events that another thread ran inline.
+    pub(crate) inline_events: Counter,
     pub(crate) published: Counter,
     pub(crate) role_changes: Counter,
-    /// Time that one round of events and outputs took.
+    /// Duration of one round of events and outputs.
     pub(crate) round_time: DurationHistogram,
 }
 
-/// Where disk work goes.
+/// The queues of the disk threads.
 pub(crate) struct DiskQueues {
     pub(crate) log: Sender<DiskWork>,
     pub(crate) bulk: Sender<DiskWork>,
     pub(crate) reads: Sender<DiskWork>,
-    /// To the thread that gives way to all others, and says so when it runs.
-    pub(super) leisure: Sender<leisure::Word>,
+    /// The queue of the thread that reports idle time for background work.
+    pub(super) background: Sender<background::Message>,
 }
 
-/// The thread's possessions, which whoever has a turn works with.
+/// The replica and everything that its outputs need. The thread that holds the lock runs it.
 pub(crate) struct ReplicaThread {
     pub(crate) replica: Replica,
     pub(crate) audit: AuditQueue,
@@ -66,38 +66,38 @@ pub(crate) struct ReplicaThread {
     pub(crate) counters: Arc<ReplicaCounters>,
     pub(crate) readers: Arc<Readers>,
     pub(crate) expiry: ExpiryClock,
-    /// Ends those who answer clients.
+    /// Stops the threads that answer clients.
     pub(crate) stop_workers: Stop,
-    /// Ends the process.
-    pub(crate) ending: Ending,
-    pub(crate) asking: Asking,
+    /// Ends the process after a fatal error.
+    pub(crate) fatal_exit: FatalExit,
+    pub(crate) pending: PendingRequests,
     pub(crate) clock_watch: ClockWatch,
-    /// When this thread began, zones last came, went or were replaced, or a checkpoint took entries out of memory,
-    /// until the memory that this left is given back.
+    /// When the thread started, zones were last added, removed or replaced, or a checkpoint took entries out of memory.
+    /// `None` once the memory that this left unused was given back.
     pub(crate) zones_changed: Option<Instant>,
-    /// What zones had copied when they were last seen busy.
+    /// Bytes that zones had copied when they last changed much.
     pub(crate) zones_taken: u64,
     /// Checkpoints that the replica has written.
     pub(crate) checkpoints_written: u64,
-    /// Outputs of this round that wait for others: for the disk, for the audit log.
-    pub(crate) put_off: [Vec<Output>; 3],
-    /// What was published in this round: the audit log is told when it has the records up to there.
+    /// Outputs that run at the end of the round: for the log, the audit log, and the other queues.
+    pub(crate) deferred: [Vec<Output>; 3],
+    /// The index published in this round. The audit log is told after its records up to that index.
     pub(crate) audited_through: Option<u64>,
     /// The replica has stopped.
     pub(crate) is_over: bool,
 }
 
-/// Those who asked the replica for something and wait.
+/// Pending requests of other threads.
 #[derive(Default)]
-pub(crate) struct Asking {
+pub(crate) struct PendingRequests {
     admins: HashMap<u64, oneshot::Sender<Result<AdminReply, AdminError>>>,
-    /// Readers that wait for an index; their number is bounded by the replica.
+    /// Pending linearizable reads; the replica limits their number.
     reads: HashMap<u64, oneshot::Sender<Result<u64, ReadIndexError>>>,
-    /// The last number given to a command or a reader.
+    /// The last request id of a command or read.
     last_request: u64,
 }
 
-/// What the replica still has to do.
+/// Whether the replica has more work.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Work {
     None,
@@ -105,28 +105,28 @@ pub(super) enum Work {
 }
 
 impl ReplicaThread {
-    /// Works until the replica has stopped, as [`Input::Stop`] asked it to.
+    /// Runs until the replica has stopped after [`Input::Stop`].
     pub(crate) fn run(self, events: &Receiver<Event>) {
         self.publish_keys();
         self.publish_policies();
-        self.tell_memory();
+        self.send_zone_memory();
         let shared = self.shared.clone();
         shared.combiner.open(self);
-        let mut rounds = Rounds::new(Duration::from_millis(TICK_MS), Instant::now());
+        let mut schedule = TickSchedule::new(Duration::from_millis(TICK_MS), Instant::now());
         let mut work = Work::None;
         loop {
-            let wait = if work == Work::More { Duration::ZERO } else { rounds.wait(Instant::now()) };
+            let wait = if work == Work::More { Duration::ZERO } else { schedule.wait(Instant::now()) };
             let event = events.recv_timeout(wait);
             let mut turn = shared.combiner.lock();
             let Some(thread) = turn.as_mut() else { return };
             thread.is_over |= matches!(event, Err(RecvTimeoutError::Disconnected));
             if !thread.is_over {
                 // The panic is caught here, so that no other thread can use a replica that panicked.
-                let round = catch_unwind(AssertUnwindSafe(|| thread.round(event.ok(), events, &mut rounds)));
+                let round = catch_unwind(AssertUnwindSafe(|| thread.round(event.ok(), events, &mut schedule)));
                 work = round.unwrap_or_else(|_| super::threads::replica_panicked());
             }
             if thread.is_over {
-                // What it possesses ends with it, when nobody waits for its turn any more.
+                // Drop the state after the lock is released.
                 let over = turn.take();
                 drop(turn);
                 return drop(over);
@@ -134,18 +134,18 @@ impl ReplicaThread {
         }
     }
 
-    fn round(&mut self, event: Option<Event>, events: &Receiver<Event>, rounds: &mut Rounds) -> Work {
+    fn round(&mut self, event: Option<Event>, events: &Receiver<Event>, schedule: &mut TickSchedule) -> Work {
         let start = Instant::now();
-        // What else waits shares the round: proposals become one batch.
+        // Waiting events join the round, so that proposals become one batch.
         let mut taken = 0;
         if let Some(event) = event {
             for event in std::iter::once(event).chain(events.try_iter().take(REPLICA_BATCH_COUNT)) {
                 self.shared.waiting.leave();
-                self.take(event);
+                self.handle_event(event);
                 taken += 1;
             }
         }
-        if rounds.is_tick_due(Instant::now(), taken, self.shared.waiting.get() as usize) {
+        if schedule.is_tick_due(Instant::now(), taken, self.shared.waiting.get() as usize) {
             self.counters.ticks.one();
             self.replica.handle(Input::Tick, system::now());
             self.expiry.tick(&self.replica);
@@ -153,34 +153,34 @@ impl ReplicaThread {
             self.clock_watch.tick(&self.replica, &self.shared.clock);
             self.shared.zone_memory.set(&self.replica.zones().stats(), self.replica.memory_figures());
         }
-        let work = self.carry_out_some();
+        let work = self.execute_outputs();
         self.counters.round_time.record(start.elapsed());
         work
     }
 
-    /// Carries out one event in the turn of another thread; says what is left for this one.
-    pub(super) fn work_off(&mut self, event: Event) -> Work {
+    /// Runs one event on another thread. Returns whether the replica thread has more work.
+    pub(super) fn run_inline(&mut self, event: Event) -> Work {
         let start = Instant::now();
-        self.counters.brought.one();
-        // A panic ends the process, whichever thread meets it.
-        let carried_out = catch_unwind(AssertUnwindSafe(|| {
-            self.take(event);
-            self.carry_out_some()
+        self.counters.inline_events.one();
+        // A panic ends the process, on any thread.
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            self.handle_event(event);
+            self.execute_outputs()
         }));
-        let work = carried_out.unwrap_or_else(|_| super::threads::replica_panicked());
+        let work = result.unwrap_or_else(|_| super::threads::replica_panicked());
         self.counters.round_time.record(start.elapsed());
         if self.is_over { Work::More } else { work }
     }
 
-    /// A zone that was imported leaves as much memory unused in this thread as it passed through it. Where zones come
-    /// one after another it is used again, so the last one is waited for.
+    /// An import leaves as much unused memory in this thread as the size of the zone. Further imports use it again, so
+    /// this waits until they end.
     fn give_back_when_quiet(&mut self) {
         let written = self.replica.checkpoints_written();
         if written != self.checkpoints_written {
             self.checkpoints_written = written;
             self.zones_changed = Some(Instant::now());
         }
-        // What changes leave free in the memory of zones: waited for as well, since the next ones would use it again.
+        // Changes leave unused memory too. This waits until they end, because further changes would use it again.
         let taken = self.replica.zones().allocated_bytes();
         if taken >= self.zones_taken.saturating_add(ZONES_QUIET_BYTES) || taken < self.zones_taken {
             self.zones_taken = taken;
@@ -196,30 +196,30 @@ impl ReplicaThread {
         }
     }
 
-    fn take(&mut self, event: Event) {
+    fn handle_event(&mut self, event: Event) {
         self.counters.events.one();
         match event {
-            Event::GoOn => {}
+            Event::Continue => {}
             Event::Input(input) => self.replica.handle(input, system::now()),
-            Event::Vouched(member) => {
+            Event::Confirmed(member) => {
                 self.links.add(&member);
-                self.replica.handle(Input::PeerVouched { id: member.id }, system::now());
+                self.replica.handle(Input::PeerConfirmed { id: member.id }, system::now());
             }
             Event::Frame(from, frame, permit) => {
                 self.replica.handle(Input::Peer { from, frame }, system::now());
                 drop(permit);
             }
             Event::Admin(command, done) => {
-                self.asking.last_request += 1;
-                self.asking.admins.insert(self.asking.last_request, done);
-                self.replica.handle(Input::Admin { request_id: self.asking.last_request, command }, system::now());
+                self.pending.last_request += 1;
+                self.pending.admins.insert(self.pending.last_request, done);
+                self.replica.handle(Input::Admin { request_id: self.pending.last_request, command }, system::now());
             }
             Event::ReadIndex(done) => {
-                self.asking.last_request += 1;
-                self.asking.reads.insert(self.asking.last_request, done);
-                self.replica.handle(Input::ReadIndex { request_id: self.asking.last_request }, system::now());
+                self.pending.last_request += 1;
+                self.pending.reads.insert(self.pending.last_request, done);
+                self.replica.handle(Input::ReadIndex { request_id: self.pending.last_request }, system::now());
             }
-            // Who asked may have gone away meanwhile.
+            // The receiver may be gone.
             Event::Status(WithZones::Yes, done) => drop(done.send(self.replica.status())),
             Event::Status(WithZones::No, done) => drop(done.send(self.replica.brief_status())),
             Event::Secrets(key, done) => drop(done.send(self.secrets(&key))),
@@ -228,78 +228,78 @@ impl ReplicaThread {
         }
     }
 
-    /// Carries out what the replica asks for, until it asks for nothing; or until who came meanwhile gets a turn.
+    /// Executes the outputs of the replica until there are no more, or until waiting events get a turn.
     ///
-    /// Each thread that is woken may take this one's core at once, so those whom a client waits for come first: who
-    /// answers it, then the peers, the log, the audit log, checkpoints. The order among the outputs of one kind stays;
-    /// the replica lets nothing be sent before what it rests on is on the disk, so nothing else depends on it. All
-    /// other outputs keep their place: one that hangs up on a peer comes after what that peer is to be told.
-    fn carry_out_some(&mut self) -> Work {
+    /// A woken thread may take this core at once. So outputs that clients wait for come first: responses, then peers,
+    /// the log, the audit log, checkpoints. Outputs of one kind keep their order. The replica sends nothing that
+    /// depends on data that is not on disk yet, so the order between kinds does not matter. All other outputs keep
+    /// their position: for example, a peer gets its last message before it is disconnected.
+    fn execute_outputs(&mut self) -> Work {
         for _ in 0..REPLICA_OUTPUTS_COUNT {
             let Some(output) = self.replica.poll() else {
-                self.carry_out_rest();
+                self.execute_deferred();
                 return Work::None;
             };
             match output {
-                Output::AwaitIdle => self.put_off[2].push(output),
-                // A checkpoint waits for the audit log, which has to know first what it is about.
-                Output::Disk(ref job) => self.put_off[if job.queue == DiskQueue::Log { 0 } else { 2 }].push(output),
-                Output::Audited { .. } | Output::AuditGap { .. } => self.put_off[1].push(output),
+                Output::AwaitIdle => self.deferred[2].push(output),
+                // A checkpoint comes after the audit records of the entries that it contains.
+                Output::Disk(ref job) => self.deferred[if job.queue == DiskQueue::Log { 0 } else { 2 }].push(output),
+                Output::Audited { .. } | Output::AuditGap { .. } => self.deferred[1].push(output),
                 Output::Published { .. }
                 | Output::UpdateDone { .. }
                 | Output::ReadIndexDone { .. }
                 // Sent with the rest.
-                | Output::Send { .. } => self.carry_out(output),
+                | Output::Send { .. } => self.execute(output),
                 output => {
-                    self.carry_out_rest();
+                    self.execute_deferred();
                     self.is_over = matches!(output, Output::Stopped);
-                    self.carry_out(output);
+                    self.execute(output);
                     if self.is_over {
                         return Work::None;
                     }
                 }
             }
         }
-        self.carry_out_rest();
+        self.execute_deferred();
         Work::More
     }
 
-    fn carry_out_rest(&mut self) {
+    fn execute_deferred(&mut self) {
         self.links.flush();
-        for kind in 0..self.put_off.len() {
-            let mut outputs = std::mem::take(&mut self.put_off[kind]);
-            outputs.drain(..).for_each(|output| self.carry_out(output));
-            self.put_off[kind] = outputs;
+        for kind in 0..self.deferred.len() {
+            let mut outputs = std::mem::take(&mut self.deferred[kind]);
+            outputs.drain(..).for_each(|output| self.execute(output));
+            self.deferred[kind] = outputs;
         }
         if let Some(index) = self.audited_through.take() {
             self.audit.through(index);
         }
     }
 
-    fn carry_out(&mut self, output: Output) {
+    fn execute(&mut self, output: Output) {
         match output {
-            Output::Send { to, lane, frame } => self.links.send(to, lane, frame),
+            Output::Send { to, channel, frame } => self.links.send(to, channel, frame),
             Output::Disk(job) => {
                 let queue = if job.queue == DiskQueue::Log { &self.disks.log } else { &self.disks.bulk };
                 // A writer ends only by aborting the process.
                 let _ = queue.send(DiskWork::Job(job));
             }
-            Output::AwaitIdle => drop(self.disks.leisure.send(leisure::Word::Asked(Instant::now()))),
+            Output::AwaitIdle => drop(self.disks.background.send(background::Message::Requested(Instant::now()))),
             Output::ReadFile(read) => drop(self.disks.reads.send(DiskWork::Read(read))),
             Output::UpdateDone { request_id, verdict } => {
                 self.shared.updates.leave();
-                // It is the last that waits here, and nothing waits for the replica.
+                // No other update or event is waiting.
                 let is_alone = self.shared.updates.get() == 0 && self.shared.waiting.get() == 0;
                 self.update_queue.outcome(request_id, verdict, Dispatch::inline_if(is_alone));
             }
             Output::AdminDone { request_id, result } => {
-                if let Some(done) = self.asking.admins.remove(&request_id) {
-                    // Who asked may have gone away meanwhile; it is done all the same.
+                if let Some(done) = self.pending.admins.remove(&request_id) {
+                    // The receiver may be gone; the command is done in any case.
                     let _ = done.send(result);
                 }
             }
             Output::ReadIndexDone { request_id, result } => {
-                if let Some(done) = self.asking.reads.remove(&request_id) {
+                if let Some(done) = self.pending.reads.remove(&request_id) {
                     let _ = done.send(result);
                 }
             }
@@ -309,7 +309,7 @@ impl ReplicaThread {
                 tracing::info!(?role, term, leader, "role changed");
             }
             Output::PeersChanged { members } => {
-                // A node that joins knows its members from its configuration until it has a state of its own.
+                // A joining node knows the members from its configuration until it has a state.
                 if !members.is_empty() {
                     let membership = self.replica.membership();
                     self.links.set_members(&members, &membership);
@@ -317,9 +317,9 @@ impl ReplicaThread {
                 }
             }
             Output::Removed { is_out } => {
-                tracing::error!(is_out, "this node was removed from the cluster; it answers nobody any more");
+                tracing::error!(is_out, "this node was removed from the cluster; it stops answering clients");
                 self.shared.removal.set(is_out);
-                // On a port that others share, a socket that is left open swallows the queries of its share of clients.
+                // On a shared port, an open socket would swallow the queries of its share of clients.
                 self.stop_workers.order();
             }
             Output::KeysChanged { keys: None } => self.publish_keys(),
@@ -336,11 +336,11 @@ impl ReplicaThread {
             Output::ServingChanged { serving } => self.serving_changed(serving),
             Output::LeaseChanged { until_ms } => self.expiry.set_lease(until_ms),
             Output::AllLiveIndex { index, of_rotation } => self.shared.set_everywhere(index, of_rotation),
-            // There is nothing to do but to end.
+            // Nothing to do: the loop ends.
             Output::Stopped => {}
-            Output::DoubtCleared => self.ending.doubt_cleared(),
-            Output::DoubtWaits { waits_for } => self.ending.doubt_waits(&waits_for),
-            Output::Fatal { reason } => self.ending.end(reason),
+            Output::DoubtCleared => self.fatal_exit.doubt_cleared(),
+            Output::DoubtWaits { waits_for } => self.fatal_exit.doubt_waits(&waits_for),
+            Output::Fatal { reason } => self.fatal_exit.exit(reason),
         }
     }
 
@@ -350,8 +350,8 @@ impl ReplicaThread {
             let applied = self.replica.brief_status().applied_index;
             tracing::warn!(
                 applied,
-                "this node knows no leader and answers with old data: its last changes before the restart cannot be \
-                 confirmed until most of the nodes run"
+                "this node knows no leader and answers with old data: it cannot confirm its last changes before the \
+                 restart until a majority of the nodes runs"
             );
         }
         self.serving.set(serving);
@@ -365,14 +365,14 @@ impl ReplicaThread {
 
     fn zones_replaced(&self) {
         self.readers.renew(|| self.replica.zone_reader());
-        self.tell_memory();
+        self.send_zone_memory();
     }
 
-    /// The zones lie where they did not lie before.
-    fn tell_memory(&self) {
+    /// Sends the new memory of the zones to the background thread.
+    fn send_zone_memory(&self) {
         let memory = self.replica.zones().prefaulter();
-        // That thread ends only when this one is gone.
-        let _ = self.disks.leisure.send(leisure::Word::Zones(memory));
+        // The background thread outlives this one.
+        let _ = self.disks.background.send(background::Message::Zones(memory));
     }
 
     fn publish_keys(&self) {
@@ -380,16 +380,16 @@ impl ReplicaThread {
         self.shared.set_rights(rights);
     }
 
-    /// Secrets in clear, and a line about it under way to the audit log.
+    /// Returns the secrets of a key, and queues an audit record of that.
     fn secrets(&self, key: &Name) -> Option<Secrets> {
         let secrets = self.replica.secrets(key)?;
         let (done, written) = oneshot::channel();
-        // Without room for the line its sender is gone, and nothing is shown.
+        // If the audit queue is full, the sender is dropped, and nothing is shown.
         self.audit.put_local(system::now().wall_ms, "key show", key.to_string(), done);
         Some(Secrets { secrets, written })
     }
 
-    /// Those alone, whose secrets are opened: of 100,000 others nothing is touched.
+    /// Publishes only these keys: opening the secrets of 100,000 keys takes long.
     fn publish_some_keys(&self, keys: &[Name]) {
         let replica = &self.replica;
         let with = |rights: Rights, name| rights.with_key(name, replica.opened_key(name), replica.key(name));
@@ -397,7 +397,7 @@ impl ReplicaThread {
         self.shared.set_rights(keys.iter().fold((*before).clone(), with));
     }
 
-    /// Apart from the keys, whose secrets cost time to open.
+    /// Publishes policies without the keys, whose secrets take time to open.
     fn publish_policies(&self) {
         let (policies, update_grant) = self.replica.policies();
         self.shared.set_rights(self.shared.rights().with_policies(policies, update_grant));

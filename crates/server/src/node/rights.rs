@@ -9,10 +9,10 @@ use tsig::{KeyTable, NameTable, TsigKey};
 use wire::Name;
 use zone::record::ZoneId;
 
-/// Who may do what.
+/// The rights of all keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Rights {
-    /// To verify requests with.
+    /// Keys to verify requests.
     pub(crate) keys: KeyTable,
     statuses: NameTable<Arc<KeyStatus>>,
     policies: Arc<BTreeMap<Option<ZoneId>, Arc<Policy>>>,
@@ -34,18 +34,18 @@ impl Default for Rights {
 }
 
 impl Rights {
-    /// With other keys and grants.
+    /// Returns a copy with other keys and grants.
     pub(crate) fn with_keys(&self, keys: KeyTable, statuses: Vec<KeyStatus>) -> Self {
         let mut table = NameTable::default();
         statuses.into_iter().for_each(|status| table.insert(status.name.clone().as_ref(), Arc::new(status)));
         Self { keys, statuses: table, ..self.clone() }
     }
 
-    /// With other secrets or grants of one key, or without it.
+    /// Returns a copy with other secrets or grants of one key, or without it.
     pub(crate) fn with_key(&self, name: &Name, key: Option<TsigKey>, status: Option<KeyStatus>) -> Self {
         let mut rights = self.clone();
         rights.keys.remove(name.as_ref());
-        // Another of a full table; limits keep the settings from holding more.
+        // The table cannot be full: limits keep the settings smaller.
         let _ = key.map(|key| rights.keys.insert(key));
         match status {
             Some(status) => rights.statuses.insert(name.as_ref(), Arc::new(status)),
@@ -54,7 +54,7 @@ impl Rights {
         rights
     }
 
-    /// With other policies.
+    /// Returns a copy with other policies.
     pub(crate) fn with_policies(
         &self,
         policies: BTreeMap<Option<ZoneId>, Arc<Policy>>,
@@ -64,7 +64,7 @@ impl Rights {
         Self { policies: Arc::new(policies), update_grant, asks_daemons, ..self.clone() }
     }
 
-    /// Whether any rule wants a daemon to be asked.
+    /// Whether any policy has an `external` rule.
     pub(crate) const fn asks_daemons(&self) -> bool {
         self.asks_daemons
     }
@@ -76,7 +76,7 @@ impl Rights {
         statuses
     }
 
-    /// What is known of a key.
+    /// The status of a key.
     pub(crate) fn status(&self, key: &Name) -> Option<&KeyStatus> {
         self.statuses.get(key.as_ref()).map(|status| &**status)
     }
@@ -98,7 +98,7 @@ impl Rights {
         self.policies.iter().filter(move |(_, policy)| grants(policy)).map(|(zone, _)| zone.as_ref())
     }
 
-    /// What decides about the updates of `key` in `zone`, as far as this node knows: the leader's word counts.
+    /// The rules for updates of `key` in `zone`, as far as this node knows. The leader decides.
     pub(crate) fn rules<'r>(&'r self, key: &Name, zone: &'r ZoneId) -> Rules<'r> {
         let grant = if self.is_granted(key, zone, Right::UpdateApex) {
             UpdateGrant::Whole

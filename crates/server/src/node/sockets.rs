@@ -1,5 +1,5 @@
-//! All sockets of a node. Those for operators and peers come first; those for clients once the node can answer them: on
-//! a port that several nodes share, a node that cannot answer yet would fail queries that another could have answered.
+//! All sockets of a node. Those for operators and peers are opened first, those for clients once the node can serve. On
+//! a port that several nodes share, a node that does not serve yet would fail queries that another one could answer.
 
 use super::generation;
 use crate::config::Config;
@@ -13,17 +13,17 @@ use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
-/// How long a node waits for a process that was just killed to let go of its addresses.
+/// Time limit for a killed process to release its addresses.
 const LET_GO_MS: u64 = 5_000;
 
-/// Files that a runtime waits with: two of epoll, a wake-up, a signal.
+/// Open files of a runtime: two of epoll, a wakeup, a signal.
 const RUNTIME_FILES: usize = 4;
 
 /// The sockets for operators and peers.
 pub(super) struct Sockets {
     pub(super) peer: TcpListener,
     pub(super) api: TcpListener,
-    /// The node does without where it cannot be made.
+    /// `None` if it cannot be created; the node works without it.
     pub(super) api_local: Option<UnixListener>,
     /// Kernel events; `None` if the system has none.
     pub(super) generation: Option<File>,
@@ -53,8 +53,8 @@ pub(super) fn worker_count(config: &Config) -> usize {
     }
 }
 
-/// Files that are open for clients whatever connections there are: the sockets of each worker, those of UDP twice as
-/// their drops are read from a copy, and what its runtime waits with.
+/// Open files for clients without any connections: the sockets of each worker, a second descriptor of UDP sockets to
+/// read their drops, and the files of the runtime.
 pub(super) fn client_files(config: &Config) -> usize {
     let plain = config.dns.listen.len();
     let (streams, quic) = config.dns.tls.as_ref().map_or((0, 0), |tls| (tls.dot.len() + tls.doh.len(), tls.doq.len()));
@@ -65,12 +65,12 @@ impl Sockets {
     pub(super) fn bind(config: &Config) -> Result<Self, Problem> {
         let deadline = Instant::now() + Duration::from_millis(LET_GO_MS);
         let alone = |address| {
-            patiently(deadline, || tcp(address, Sharing::Alone).map_err(|error| problem(address, "TCP", &error)))
+            retry_until(deadline, || tcp(address, Sharing::Alone).map_err(|error| problem(address, "TCP", &error)))
         };
         let path = config.api_socket();
         let local = local_socket::bind(&path).inspect_err(|error| {
             let path = path.display();
-            tracing::warn!(%path, %error, "the API has no Unix socket: name another place with `socket` in [api]");
+            tracing::warn!(%path, %error, "cannot create the Unix socket of the API: set another `socket` in [api]");
         });
         let (peer, api) = (alone(config.peer.listen)?, alone(config.api.listen)?);
         Ok(Self { peer, api, api_local: local.ok(), generation: generation::listen() })
@@ -113,7 +113,7 @@ fn bind_udp(address: SocketAddr) -> Result<BatchSocket, Problem> {
     udp(address, Sharing::Shared).and_then(BatchSocket::new).map_err(|error| problem(address, "UDP", &error))
 }
 
-fn patiently<T>(deadline: Instant, mut attempt: impl FnMut() -> Result<T, Problem>) -> Result<T, Problem> {
+fn retry_until<T>(deadline: Instant, mut attempt: impl FnMut() -> Result<T, Problem>) -> Result<T, Problem> {
     loop {
         match attempt() {
             Err(Problem { exit: Exit::InUse, .. }) if Instant::now() < deadline => {

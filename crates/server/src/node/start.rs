@@ -1,9 +1,9 @@
 //! The start of a node: makes what its threads share, and starts all that do not wait for clients.
 
+use super::client_protection::ClientProtection;
 use super::counters::Counters;
-use super::ending::Ending;
 use super::expiry::ExpiryClock;
-use super::guards::Guards;
+use super::fatal::FatalExit;
 use super::handle::{ReplicaHandle, Shared};
 use super::identity::Identity;
 use super::metrics::NodeMetrics;
@@ -36,7 +36,7 @@ use std::time::{Duration, Instant};
 
 /// Starts a node, which does not listen to clients yet.
 pub(super) fn start(config: &Config, identity: &Identity, sockets: Sockets, replica: Replica) -> Result<Node, Problem> {
-    let replica = vouch_for_members(config, replica);
+    let replica = confirm_members(config, replica);
     let (events, event_queue) = channel();
     let handle = ReplicaHandle::new(events, Shared::with_hints(hints_of(config)));
     let (update_queue, update_receivers) = UpdateQueue::new(update_threads());
@@ -45,14 +45,14 @@ pub(super) fn start(config: &Config, identity: &Identity, sockets: Sockets, repl
     let (mut counters, stop_workers) = (Counters::default(), Stop::default());
     let reader = || (readers.add(replica.zone_reader()), ServingReader::new(serving.clone(), limits.clone()));
     let clients = ClientSecrets::new(&identity.data_keys.keys);
-    let (count, guards) = (sockets::worker_count(config), Guards::new(config, &clients)?);
-    let transfers = threads::updates(config, &service, reader, &guards, &handle, &mut counters, update_receivers)?;
+    let (count, protection) = (sockets::worker_count(config), ClientProtection::new(config, &clients)?);
+    let transfers = threads::updates(config, &service, reader, &protection, &handle, &mut counters, update_receivers)?;
     let ((api_reader, _), tls) = (reader(), public_tls(config, &clients, &counters)?);
     let worker = |transport| {
         let (counters, listen) = counters.worker(transport);
         let (service, (zones, serving)) = (service.clone(), reader());
-        let responder = QueryResponder::new(service, zones, serving, counters, guards.cookies());
-        Worker { responder: guards.limited(responder, transport, count), listen }
+        let responder = QueryResponder::new(service, zones, serving, counters, protection.cookies());
+        Worker { responder: protection.limited(responder, transport, count), listen }
     };
     let (udp, streams) = workers(count, tls.is_some(), worker);
     let (disks, audit, writers) = threads::writers(config, &handle, &counters)?;
@@ -69,30 +69,30 @@ pub(super) fn start(config: &Config, identity: &Identity, sockets: Sockets, repl
         readers,
         expiry: ExpiryClock::new(limits.clone()),
         stop_workers: stop_workers.clone(),
-        ending: Ending::new(config.id, &config.dir),
+        fatal_exit: FatalExit::new(config.id, &config.dir),
         counters: counters.replica.clone(),
-        asking: Default::default(),
+        pending: Default::default(),
         clock_watch: Default::default(),
         zones_changed: Some(Instant::now()),
         zones_taken: 0,
         checkpoints_written: 0,
-        put_off: Default::default(),
+        deferred: Default::default(),
         audited_through: None,
         is_over: false,
     };
     let (connections, drops) = (counters.connections.clone(), counters.drops.clone());
-    let reload = reload_of(config, &guards, &service, &counters, tls.as_ref());
+    let reload = reload_of(config, &protection, &service, &counters, tls.as_ref());
     let metrics = counters.into_metrics(update_queue, transfers);
     let api = api_of(config, identity, &handle, (&serving, limits), metrics, api_reader);
-    let keepers = threads::keepers(config, identity, clients, &handle);
-    let api = threads::api((sockets.api, sockets.api_local), api, keepers)?;
+    let tasks = threads::background_tasks(config, identity, clients, &handle);
+    let api = threads::api((sockets.api, sockets.api_local), api, tasks)?;
     Ok(Node {
         config: config.clone(),
         serving,
         udp,
         streams,
         tls,
-        cookies: guards.secrets,
+        cookies: protection.secrets,
         reload,
         connections,
         drops,
@@ -106,18 +106,17 @@ pub(super) fn start(config: &Config, identity: &Identity, sockets: Sockets, repl
     })
 }
 
-/// A node that has no state of its own yet knows nobody: it takes the word of the node that it joined through, which
-/// its configuration has.
-fn vouch_for_members(config: &Config, mut replica: Replica) -> Replica {
+/// A node without state trusts the members in its configuration, which came from the node that it joined through.
+fn confirm_members(config: &Config, mut replica: Replica) -> Replica {
     if replica.membership().members().next().is_none() {
         for member in threads::members(config) {
-            replica.handle(Input::PeerVouched { id: member.id }, system::now());
+            replica.handle(Input::PeerConfirmed { id: member.id }, system::now());
         }
     }
     replica
 }
 
-/// Threads that check signatures of updates.
+/// Number of threads that check signatures of updates.
 fn update_threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from).min(UPDATE_THREADS_MAX)
 }
@@ -125,22 +124,22 @@ fn update_threads() -> usize {
 /// The parts of the node that a reload can change.
 fn reload_of(
     config: &Config,
-    guards: &Guards,
+    protection: &ClientProtection,
     service: &Service,
     counters: &Counters,
     tls: Option<&Arc<PublicTls>>,
 ) -> Reload {
     Reload {
         config: config.clone(),
-        rate_limit: guards.rate_limit.clone(),
+        rate_limit: protection.rate_limit.clone(),
         connections: service.connections.clone(),
         audit: counters.audit.clone(),
         certificate: tls.map(|tls| tls.certificate.clone()),
-        cookies: guards.secrets.clone(),
+        cookies: protection.secrets.clone(),
     }
 }
 
-/// What answers over HTTP.
+/// The HTTP API.
 fn api_of(
     config: &Config,
     identity: &Identity,
@@ -170,7 +169,7 @@ fn api_of(
     }
 }
 
-/// So many workers for datagrams, and for connections.
+/// Workers for UDP and for connections.
 fn workers(
     count: usize,
     is_encrypted: bool,
@@ -188,7 +187,7 @@ fn workers(
     (udp, (0..count).map(&mut streams).collect())
 }
 
-/// What clients of the encrypted transports agree on with the node, if there are any.
+/// The TLS configuration for clients, if an encrypted transport is configured.
 fn public_tls(
     config: &Config,
     clients: &Arc<ClientSecrets>,
@@ -200,11 +199,11 @@ fn public_tls(
     loaded.map(|tls| Some(Arc::new(tls))).map_err(|error| {
         Problem::new(Exit::Input, "cannot use the certificate for clients", error)
             .at(tls.cert_file.display())
-            .hint("name PEM files with `cert_file` and `key_file` in [dns.tls], or take the table out")
+            .hint("set `cert_file` and `key_file` in [dns.tls] to PEM files, or remove the table")
     })
 }
 
-/// What all workers share.
+/// State shared by all workers.
 fn service(config: &Config, update_queue: &UpdateQueue) -> Service {
     let connections = ConnectionLimits::new(&config.dns.tcp, &config.dns.rate_limit.exempt);
     Service { options: answer_options(config), update_queue: update_queue.clone(), connections }

@@ -17,13 +17,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// The group of events that the kernel itself sends. The events of udev are in another group.
 const KERNEL_EVENTS: u32 = 1;
 
-/// What the clocks say now.
+/// The current time of both clocks.
 pub(crate) fn now() -> Now {
     let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Now { monotonic_ms: boot_ms(), wall_ms: u64::try_from(wall.as_millis()).unwrap_or(u64::MAX) }
 }
 
-/// Milliseconds since the machine started, time asleep counted: a lease that ended while the machine slept has ended.
+/// Milliseconds since boot, including suspend: a lease that ends during suspend has ended.
 pub(crate) fn boot_ms() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a live timespec; the kernel writes it and keeps nothing.
@@ -66,13 +66,13 @@ pub(crate) fn access_hint(verb: &str) -> String {
     format!("let user {user} {verb} it; see the owners and modes of the file and of the directories above it")
 }
 
-/// Ends the process here and now: no destructor runs, and no other thread goes on.
+/// Exits immediately: no destructor runs, and all threads end.
 pub(crate) fn exit_at_once(exit: Exit) -> ! {
     // SAFETY: it takes a number, touches nothing of ours, and does not return.
     unsafe { libc::_exit(i32::from(exit as u8)) }
 }
 
-/// Raises the limit on open files as far as it goes: each TCP connection is one. Gives the limit.
+/// Raises the limit of open files to the hard limit, and returns it.
 pub(crate) fn raise_file_limit() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the pointer is to a live rlimit; the kernel writes it and keeps nothing.
@@ -92,33 +92,32 @@ pub(crate) fn forget_cached(file: &std::fs::File, offset: u64, len: usize) {
     let _ = unsafe { libc::posix_fadvise(file.as_raw_fd(), offset, len, libc::POSIX_FADV_DONTNEED) };
 }
 
-/// Lowers the calling thread by as much below the others of the process: it gives way to them when cores are scarce. A
-/// flood of queries then leaves the replica its time, and nobody needs the privilege to raise that one. Threads that it
-/// starts inherit it.
+/// Lowers the priority of the calling thread relative to the process, so that the replica gets CPU time during a flood
+/// of queries. This needs no privilege. Threads that it starts inherit the priority.
 pub(crate) fn give_way(step: i32) {
-    // The first thread is never lowered; 0 is the calling one: on Linux each has a nice value of its own.
+    // The main thread is never lowered. 0 is the calling thread: on Linux each has its own nice value.
     let (whole, own) = (nice_of(std::process::id()), nice_of(0));
     let wanted = whole.saturating_add(step);
     // SAFETY: the call has no pointers.
     if wanted > own && unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, wanted) } != 0 {
         let error = io::Error::last_os_error();
-        tracing::warn!(%error, "a thread cannot be lowered; the replica competes with it");
+        tracing::warn!(%error, "cannot lower the priority of a thread; it competes with the replica");
     }
 }
 
-/// Makes the calling thread one that takes what all others leave: any that wakes takes its core at once. Lowering alone
-/// does not do that, whatever the step: who runs may keep the core until the next tick of the kernel's clock.
+/// Gives the calling thread the idle scheduling class: any other thread takes its core at once. A high nice value does
+/// not do that, because a running thread may keep its core until the next kernel tick.
 pub(crate) fn give_way_to_all() {
     let param = libc::sched_param { sched_priority: 0 };
     // SAFETY: the pointer is to a live parameter, which the kernel only reads; 0 is the calling thread.
     if unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const param) } != 0 {
         let error = io::Error::last_os_error();
-        tracing::warn!(%error, "a thread cannot be made idle; it is only lowered");
+        tracing::warn!(%error, "cannot make a thread idle; only its priority is lowered");
         give_way(BULK_NICE_STEP);
     }
 }
 
-/// The nice value of a thread; 0 if it is not known.
+/// The nice value of a thread; 0 if unknown.
 fn nice_of(thread: u32) -> libc::c_int {
     // SAFETY: the call has no pointers. The system call gives 20 less the nice value, which is never negative; the
     // function of libc gives the value itself, and -1 of it may be one or an error.
@@ -126,11 +125,10 @@ fn nice_of(thread: u32) -> libc::c_int {
     if precedence > 0 { 20 - precedence as libc::c_int } else { 0 }
 }
 
-/// How many datagrams the kernel has dropped at this socket, since there was no room for them or their checksum was
-/// wrong; it counts round at 32 bits.
+/// Datagrams that the kernel dropped at this socket, for lack of buffer space or because of a wrong checksum. The
+/// counter wraps at 32 bits.
 ///
-/// # Errors
-/// On Linux before 4.12, which does not say.
+/// Linux before 4.12 does not support this.
 pub(crate) fn dropped_datagrams(socket: BorrowedFd<'_>) -> io::Result<u32> {
     const DROPS: usize = libc::SK_MEMINFO_DROPS as usize;
     let mut info = [0u32; DROPS + 1];
@@ -202,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gives_way_does_so_by_as_much_and_never_less() {
+    fn give_way_lowers_the_priority_and_never_raises_it() {
         let before = nice_of(0);
         std::thread::spawn(move || {
             let whole = nice_of(std::process::id());
@@ -213,11 +211,11 @@ mod tests {
         })
         .join()
         .unwrap();
-        assert_eq!(nice_of(0), before, "others stay as they are");
+        assert_eq!(nice_of(0), before, "other threads are unchanged");
     }
 
     #[test]
-    fn who_gives_way_to_all_is_idle() {
+    fn give_way_to_all_uses_the_idle_class() {
         std::thread::spawn(|| {
             give_way_to_all();
             // SAFETY: the call has no pointers; 0 is the calling thread.
@@ -226,7 +224,7 @@ mod tests {
         .join()
         .unwrap();
         // SAFETY: as above.
-        assert_eq!(unsafe { libc::sched_getscheduler(0) }, libc::SCHED_OTHER, "others stay as they are");
+        assert_eq!(unsafe { libc::sched_getscheduler(0) }, libc::SCHED_OTHER, "other threads are unchanged");
     }
 
     #[test]

@@ -2,20 +2,20 @@
 
 use super::Worker;
 use super::audit_log::{self, AuditBarrier, AuditQueue};
+use super::background;
+use super::cert_manager::CertManager;
+use super::client_protection::ClientProtection;
 use super::counters::Counters;
-use super::data_keys::DataKeyKeeper;
+use super::data_keys::DataKeyManager;
 use super::disk::{DiskDone, DiskWork, Writer};
 use super::generation;
-use super::guards::Guards;
 use super::handle::{Event, ReplicaHandle};
 use super::identity::Identity;
 use super::idle::IdleThread;
-use super::leisure;
 use super::readers::Zones;
 use super::replica_thread::{DiskQueues, ReplicaThread};
 use super::scrub::{Scrub, ScrubCounters};
 use super::system::give_way;
-use super::trust_keeper::TrustKeeper;
 use crate::api::{Api, JoinOffer};
 use crate::config::Config;
 use crate::files::layout::{audit_of, peer_address_of};
@@ -27,12 +27,12 @@ use crate::log::{Vital, vital};
 use crate::peer::accept::Acceptor;
 use crate::peer::admission::Admission;
 use crate::peer::announce::{Announcer, PeerCheck};
-use crate::peer::data_keys::KeyDesk;
+use crate::peer::data_keys::DataKeyHandler;
 use crate::peer::frame::Welcome;
-use crate::peer::join::JoinDesk;
+use crate::peer::join::JoinHandler;
 use crate::peer::links::Links;
 use crate::peer::supersede::{SupersededNode, Superseder};
-use crate::peer::{LaneRuntimes, PeerEvents};
+use crate::peer::{ChannelRuntimes, PeerEvents};
 use crate::problem::{Exit, Problem};
 use crate::service::answer::Service;
 use crate::service::cookies::file::SharedSecrets;
@@ -55,7 +55,7 @@ use tokio::runtime::Runtime;
 
 /// Starts a thread that the node needs: if it panics, the process ends.
 pub(super) fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Problem> {
-    let failed = |error| Problem::new(Exit::Failed, "a thread cannot be started", error);
+    let failed = |error| Problem::new(Exit::Failed, "cannot start a thread", error);
     let vital = Vital::new(&*name);
     let work = move || {
         let _vital = vital;
@@ -65,7 +65,7 @@ pub(super) fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Resul
 }
 
 pub(super) fn runtime_failed(error: std::io::Error) -> Problem {
-    Problem::new(Exit::Failed, "a runtime cannot be started", error)
+    Problem::new(Exit::Failed, "cannot start a runtime", error)
 }
 
 /// Starts the threads that write to the disk.
@@ -110,7 +110,7 @@ pub(super) fn updates(
     config: &Config,
     service: &Arc<Service>,
     reader: impl Fn() -> (Zones, ServingReader),
-    guards: &Guards,
+    protection: &ClientProtection,
     handle: &ReplicaHandle,
     counters: &mut Counters,
     queues: Vec<Receiver<Work>>,
@@ -143,12 +143,12 @@ pub(super) fn updates(
             transfers: transfers.clone(),
             out: vec![0; DATAGRAM_BYTES_MAX],
             pending: Default::default(),
-            cookies: Some(guards.cookies()),
-            rate_limit: guards.rate_limit_of(threads),
+            cookies: Some(protection.cookies()),
+            rate_limit: protection.rate_limit_of(threads),
             started_at: Instant::now(),
         };
         let work = move || {
-            // Whoever sends many updates, or what only looks like them, takes nothing from queries.
+            // A flood of updates must not delay queries.
             give_way(PACKET_NICE_STEP);
             thread.run(&queue);
         };
@@ -176,7 +176,7 @@ fn watch_generation(socket: Option<File>, handle: &ReplicaHandle) -> Result<(), 
     spawn("generation".into(), move || generation::run(socket, &handle)).map(|_| ())
 }
 
-/// Looks after the certificate that clients see.
+/// Starts the thread that reloads the certificate for clients.
 pub(super) fn certificate(tls: &Arc<PublicTls>, stop: &Stop) -> Result<(), Problem> {
     let (certificate, stop) = (tls.certificate.clone(), stop.clone());
     spawn("certificate".into(), move || certificate.watch(&stop)).map(|_| ())
@@ -199,9 +199,9 @@ fn disks(
         let handle = handle.clone();
         let done = move |done| {
             match done {
-                // A client waits for it, perhaps; and until it is known nothing else goes to the log.
+                // A client may wait for this, and the log takes no other job until it is done.
                 DiskDone::Persisted(queue @ DiskQueue::Log, ticket) => {
-                    handle.bring(Event::Input(Input::Persisted { queue, ticket }))
+                    handle.run_inline(Event::Input(Input::Persisted { queue, ticket }))
                 }
                 DiskDone::Persisted(queue, ticket) => handle.send(Event::Input(Input::Persisted { queue, ticket })),
                 DiskDone::Full(queue) => handle.send(Event::Input(Input::DiskFull { queue })),
@@ -218,16 +218,16 @@ fn disks(
     };
     let log = start("log", 0, Writer::of_log(&config.dir, counters.log_fsync.clone()))?;
     let bulk = Writer::of_checkpoints(&config.dir, counters.bulk_sync.clone(), audit);
-    // Nobody waits for these as clients do for their answers; a spare segment of the log must be there in time.
+    // These are less urgent than responses, but a spare log segment must be ready in time.
     let bulk = start("bulk", PACKET_NICE_STEP, bulk)?;
     let reads = start("reads", PACKET_NICE_STEP, Writer::new(&config.dir, counters.bulk_sync.clone()))?;
-    let (leisure, asked) = channel();
+    let (background, messages) = channel();
     let (handle, workers) = (handle.clone(), counters.workers.concat());
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-    // Nobody waits for its end, which on cores that are full would take a while.
+    // This thread is not joined at shutdown: on busy cores that would take long.
     let idle = IdleThread::start()?;
-    spawn("leisure".into(), move || leisure::run(&asked, idle, &handle, &workers, cores))?;
-    Ok((DiskQueues { log, bulk, reads, leisure }, writers))
+    spawn("background".into(), move || background::run(&messages, idle, &handle, &workers, cores))?;
+    Ok((DiskQueues { log, bulk, reads, background }, writers))
 }
 
 pub(super) fn peers(
@@ -243,11 +243,11 @@ pub(super) fn peers(
         builder.worker_threads(1).thread_name(name).enable_all().build().map_err(runtime_failed)
     };
     let (quick, bulk) = (start("peers")?, start("peers-bulk")?);
-    let runtimes = LaneRuntimes { quick: quick.handle().clone(), bulk: bulk.handle().clone() };
+    let runtimes = ChannelRuntimes { quick: quick.handle().clone(), bulk: bulk.handle().clone() };
     let (own, events) = (config.raft_id(), Arc::new(handle.clone()));
     let admission = admission(config, handle);
     let welcome = Welcome { id: own, boot_id: identity.boot_id };
-    let join = JoinDesk {
+    let join = JoinHandler {
         handle: handle.clone(),
         ca_cert: config.peer.ca_file.clone(),
         cluster_id: identity.cluster_id,
@@ -255,7 +255,8 @@ pub(super) fn peers(
         api_token: identity.token.clone(),
         node: SupersededNode { id: config.id, data: config.dir.clone() },
     };
-    let keys = KeyDesk { handle: handle.clone(), data_key_file: config.data_key(), data_dir: config.dir.clone() };
+    let keys =
+        DataKeyHandler { handle: handle.clone(), data_key_file: config.data_key(), data_dir: config.dir.clone() };
     let (tls, counters) = (&identity.tls, &counters.peer);
     let desks = Some((join, keys));
     let acceptor = Acceptor::new(
@@ -293,12 +294,12 @@ pub(super) fn peer_check(config: &Config, identity: &Identity, handle: &ReplicaH
     PeerCheck { tls: identity.tls.clone(), admission: admission(config, handle) }
 }
 
-/// Whom this node takes for a member.
+/// The check of who is a member.
 fn admission(config: &Config, handle: &ReplicaHandle) -> Admission {
     Admission::new(handle.membership(), handle.trust(), members(config), handle.shared().hints.clone())
 }
 
-/// The members as the configuration has them.
+/// The members in the configuration.
 pub(super) fn members(config: &Config) -> Vec<Member> {
     config.peer.members.iter().map(|member| Member { id: member.id, address: member.address.to_string() }).collect()
 }
@@ -315,48 +316,48 @@ pub(super) fn replica(thread: ReplicaThread, events: Receiver<Event>) -> Result<
     Ok(replica_ended)
 }
 
-/// The replica's state is unknown now. Peers see the reset and go on without this node.
+/// The state of the replica is unknown. Peers see the reset and continue without this node.
 pub(super) fn replica_panicked() -> ! {
     crate::log::abort("catamaran: the replica panicked, which is a bug; aborting");
 }
 
-/// Keeps this node's certificate and what it accepts.
-fn trust_keeper(
+/// The task that renews the certificate of this node and maintains the accepted CAs.
+fn cert_manager(
     config: &Config,
     identity: &Identity,
     clients: Arc<ClientSecrets>,
     handle: &ReplicaHandle,
-) -> TrustKeeper {
+) -> CertManager {
     let (files, tls) = (identity.peer_files.clone(), identity.tls.clone());
     let local = config.dns.tls.as_ref().map(|tls| (tls.cert_file.clone(), tls.key_file.clone()));
     let (own, admission) = (config.raft_id(), admission(config, handle));
-    let keys = DataKeyKeeper::new(own, config.data_key(), identity.data_keys.keys.clone(), clients, admission);
-    TrustKeeper::new(config.raft_id(), files, local, tls, keys, handle.clone())
+    let keys = DataKeyManager::new(own, config.data_key(), identity.data_keys.keys.clone(), clients, admission);
+    CertManager::new(config.raft_id(), files, local, tls, keys, handle.clone())
 }
 
 /// Background tasks of the API's runtime.
-pub(super) fn keepers(
+pub(super) fn background_tasks(
     config: &Config,
     identity: &Identity,
     clients: Arc<ClientSecrets>,
     handle: &ReplicaHandle,
-) -> (TrustKeeper, Option<Announcer>, MembersKeeper) {
+) -> (CertManager, Option<Announcer>, MembersKeeper) {
     let members = MembersKeeper::new(&config.dir, handle.shared().trust.subscribe());
-    (trust_keeper(config, identity, clients, handle), announcer(config, identity, handle), members)
+    (cert_manager(config, identity, clients, handle), announcer(config, identity, handle), members)
 }
 
 /// Makes the task that announces this node's address, if the configuration has one.
 fn announcer(config: &Config, identity: &Identity, handle: &ReplicaHandle) -> Option<Announcer> {
     let (own, tls, admission) = (config.raft_id(), identity.tls.clone(), admission(config, handle));
-    let (handle, told_file) = (handle.clone(), peer_address_of(&config.dir));
-    config.advertised().map(|address| Announcer { own, address, tls, admission, handle, told_file })
+    let (handle, announced_file) = (handle.clone(), peer_address_of(&config.dir));
+    config.advertised().map(|address| Announcer { own, address, tls, admission, handle, announced_file })
 }
 
-/// The keeper of certificates is here too: a sync of its files keeps no heartbeat waiting.
+/// The certificate manager runs here too, so that its fsyncs do not delay heartbeats.
 pub(super) fn api(
     (tcp, local): (std::net::TcpListener, Option<std::os::unix::net::UnixListener>),
     api: Api,
-    (keeper, announcer, members): (TrustKeeper, Option<Announcer>, MembersKeeper),
+    (cert_manager, announcer, members): (CertManager, Option<Announcer>, MembersKeeper),
 ) -> Result<Runtime, Problem> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -369,7 +370,7 @@ pub(super) fn api(
     let tcp = tokio::net::TcpListener::from_std(tcp).map_err(runtime_failed)?;
     let local = local.map(tokio::net::UnixListener::from_std).transpose().map_err(runtime_failed)?;
     drop(entered);
-    runtime.spawn(vital("trust keeper", keeper.run()));
+    runtime.spawn(vital("certificate manager", cert_manager.run()));
     runtime.spawn(vital("members keeper", members.run()));
     announcer.map(|announcer| runtime.spawn(vital("announcer", announcer.run())));
     runtime.spawn(vital("api", crate::api::serve(tcp, local, Arc::new(api))));

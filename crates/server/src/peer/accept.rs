@@ -1,27 +1,27 @@
-//! Connections from peers: each shows first whom it is from, is checked, and is then read frame by frame.
+//! Connections from peers: each authenticates, is checked, and is then read frame by frame.
 //!
-//! A stranger gets as far as the handshake. It holds one of few places for at most [`PEER_HANDSHAKE_MS`], and takes
-//! none of a member's.
+//! A stranger only gets to the handshake. It uses one of a limited number of slots, for at most [`PEER_HANDSHAKE_MS`],
+//! and none of a member.
 
 use super::admission::{Admission, Refusal};
-use super::data_keys::KeyDesk;
+use super::data_keys::DataKeyHandler;
 use super::frame::{Greeting, Hello, KEY_REFUSED, REMOVED, Welcome, read_len};
-use super::join::JoinDesk;
-use super::member_connections::{MemberConnections, MemberPlace};
-use super::pending::{Pending, PendingPlace};
-use super::repair::RepairDesk;
-use super::{LaneRuntimes, PeerCounters, PeerEvents, announce, lane_byte, node_number, silence, vouch};
+use super::join::JoinHandler;
+use super::member_connections::{MemberConnection, MemberConnections};
+use super::pending::{Pending, PendingSlot};
+use super::repair::RepairHandler;
+use super::{ChannelRuntimes, PeerCounters, PeerEvents, announce, channel_byte, keepalive, member_check, node_number};
 use crate::config::Tcp;
 use crate::limits::{
-    JOINS_MAX, PEER_FRAME_BYTES_MAX, PEER_HANDSHAKE_MS, PEER_HANDSHAKES_BURST, PEER_HANDSHAKES_PER_SECOND,
-    PEER_INBOUND_BYTES_MAX, PEER_QUESTIONS_MAX,
+    JOINS_MAX, MEMBER_CHECKS_MAX, PEER_FRAME_BYTES_MAX, PEER_HANDSHAKE_MS, PEER_HANDSHAKES_BURST,
+    PEER_HANDSHAKES_PER_SECOND, PEER_INBOUND_BYTES_MAX,
 };
 use crate::listen::connection_table::client_of;
 use crate::listen::handshake_rate::{Address, HandshakeRate};
 use crate::tls::peer_identity::PeerIdentity;
 use crate::tls::session::CurrentTls;
 use crate::warn_limited;
-use replica::io::{Lane, Member, NodeId};
+use replica::io::{Channel, Member, NodeId};
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ use tokio_rustls::server::TlsStream;
 /// Bytes read from TLS at once.
 const READ_BYTES: usize = 64 << 10;
 
-/// What the accepting side needs.
+/// Accepts connections from peers.
 pub(crate) struct Acceptor<E> {
     pub(crate) tls: Arc<CurrentTls>,
     /// This node.
@@ -45,26 +45,26 @@ pub(crate) struct Acceptor<E> {
     pub(crate) counters: Arc<PeerCounters>,
     admission: Admission,
     /// Lets nodes join, and gives members data keys.
-    desks: Option<(JoinDesk, KeyDesk)>,
+    handlers: Option<(JoinHandler, DataKeyHandler)>,
     /// Sends parts of the log and the checkpoint to members.
-    repairs: Option<RepairDesk>,
-    runtimes: LaneRuntimes,
-    /// Inbound budgets of the three lanes: a checkpoint on its way never holds up a heartbeat.
+    repairs: Option<RepairHandler>,
+    runtimes: ChannelRuntimes,
+    /// Inbound budgets of the three channels: a checkpoint never delays a heartbeat.
     budgets: [Arc<Semaphore>; 3],
     rate: HandshakeRate,
     pending: Pending,
     members: MemberConnections,
-    /// Nodes that join.
+    /// Limits the number of joining nodes.
     joins: Semaphore,
-    /// Questions of this node whether an id is a member's.
-    questions: Semaphore,
+    /// Limits the number of member checks.
+    member_checks: Semaphore,
 }
 
-/// A connection behind its handshake and greeting.
+/// A connection after its handshake and greeting.
 struct Greeted {
     stream: TlsStream<TcpStream>,
     greeting: Greeting,
-    /// `None` where it showed no certificate.
+    /// `None` without a certificate.
     identity: Option<PeerIdentity>,
 }
 
@@ -75,20 +75,20 @@ impl<E: PeerEvents> Acceptor<E> {
         events: Arc<E>,
         counters: Arc<PeerCounters>,
         admission: Admission,
-        desks: Option<(JoinDesk, KeyDesk)>,
-        runtimes: LaneRuntimes,
+        handlers: Option<(JoinHandler, DataKeyHandler)>,
+        runtimes: ChannelRuntimes,
     ) -> Self {
         const { assert!(PEER_INBOUND_BYTES_MAX >= PEER_FRAME_BYTES_MAX) };
         let (per_second, burst) = (PEER_HANDSHAKES_PER_SECOND, PEER_HANDSHAKES_BURST);
         let rate = Tcp { handshakes_per_second: per_second, handshakes_burst: burst, ..Tcp::default() };
-        let repairs = desks.as_ref().map(|(_, keys)| RepairDesk::new(&keys.data_dir));
+        let repairs = handlers.as_ref().map(|(_, keys)| RepairHandler::new(&keys.data_dir));
         Self {
             tls,
             welcome,
             events,
             counters,
             admission,
-            desks,
+            handlers,
             repairs,
             runtimes,
             budgets: std::array::from_fn(|_| Arc::new(Semaphore::new(PEER_INBOUND_BYTES_MAX))),
@@ -96,18 +96,18 @@ impl<E: PeerEvents> Acceptor<E> {
             pending: Pending::default(),
             members: MemberConnections::default(),
             joins: Semaphore::new(JOINS_MAX),
-            questions: Semaphore::new(PEER_QUESTIONS_MAX),
+            member_checks: Semaphore::new(MEMBER_CHECKS_MAX),
         }
     }
 
-    /// Accepts for ever.
+    /// Accepts connections forever.
     pub(crate) async fn run(self, listener: TcpListener) {
         let this = Arc::new(self);
         loop {
             match listener.accept().await {
                 Ok((stream, address)) => this.clone().begin(stream, address.ip().to_canonical()),
                 Err(error) => {
-                    // Out of file handles, most likely; a pause keeps the processor free to close some.
+                    // Most likely the limit of open files is reached. The pause leaves CPU time to close some.
                     warn_limited!(%error, "cannot accept a peer");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
@@ -115,19 +115,19 @@ impl<E: PeerEvents> Acceptor<E> {
         }
     }
 
-    /// Gives the connection a task of its own, if its address has not begun too many.
+    /// Starts a task for the connection, unless its address started too many.
     fn begin(self: Arc<Self>, stream: TcpStream, address: IpAddr) {
         let is_of_member = self.admission.is_of_member(address);
         if !is_of_member && !self.rate.take(address, Address::Validated) {
             self.counters.refused.one_shared();
             return;
         }
-        // A member has a share of its own, whatever else is in its network.
+        // A member has its own share, independent of other hosts in its network.
         let client = if is_of_member { address } else { client_of(address) };
-        let (pending, place) = (self.pending.clone(), self.pending.enter(client));
-        let ticket = place.ticket();
+        let (pending, slot) = (self.pending.clone(), self.pending.enter(client));
+        let ticket = slot.ticket();
         let task = tokio::spawn(async move {
-            if let Err(error) = self.serve(stream, place).await {
+            if let Err(error) = self.serve(stream, slot).await {
                 self.counters.refused.one_shared();
                 tracing::debug!(%address, %error, "connection from a peer ended");
             }
@@ -135,51 +135,51 @@ impl<E: PeerEvents> Acceptor<E> {
         pending.set_task(ticket, task.abort_handle());
     }
 
-    async fn serve(self: &Arc<Self>, stream: TcpStream, place: PendingPlace) -> io::Result<()> {
+    async fn serve(self: &Arc<Self>, stream: TcpStream, slot: PendingSlot) -> io::Result<()> {
         let deadline = Instant::now() + Duration::from_millis(PEER_HANDSHAKE_MS);
         let Greeted { mut stream, greeting, identity } = timeout_at(deadline, self.greet(stream)).await??;
-        let desks = || self.desks.as_ref().ok_or(io::ErrorKind::Unsupported);
+        let handlers = || self.handlers.as_ref().ok_or(io::ErrorKind::Unsupported);
         let hello = match greeting {
-            Greeting::Lane(hello) => hello,
+            Greeting::Channel(hello) => hello,
             Greeting::Join => {
-                return desks()?.0.serve(&mut stream, &self.admission, &self.joins, (deadline, place)).await;
+                return handlers()?.0.serve(&mut stream, &self.admission, &self.joins, (deadline, slot)).await;
             }
             Greeting::Repair => {
                 let identity = identity.ok_or_else(|| denied("no certificate".into()))?;
-                let desk = self.repairs.as_ref().ok_or(io::ErrorKind::Unsupported)?;
-                drop(place);
-                let (desk, admission) = (desk.clone(), self.admission.clone());
-                let serve = async move { desk.serve(&mut stream, &admission, &identity).await };
+                let handler = self.repairs.as_ref().ok_or(io::ErrorKind::Unsupported)?;
+                drop(slot);
+                let (handler, admission) = (handler.clone(), self.admission.clone());
+                let serve = async move { handler.serve(&mut stream, &admission, &identity).await };
                 return self.runtimes.bulk.spawn(serve).await.map_err(io::Error::other)?;
             }
-            Greeting::DataKey | Greeting::Vouch | Greeting::Announce | Greeting::Supersede => {
+            Greeting::DataKey | Greeting::MemberCheck | Greeting::Announce | Greeting::Supersede => {
                 let identity = identity.ok_or_else(|| denied("no certificate".into()))?;
                 return timeout_at(deadline, self.answer(&mut stream, greeting, &identity)).await?;
             }
         };
         let identity = identity.ok_or_else(|| denied("no certificate".into()))?;
         timeout_at(deadline, self.admit(&mut stream, hello, &identity)).await??;
-        drop(place);
-        let place = self.members.enter(hello.from, hello.lane);
-        let read = self.clone().read_member(stream, hello, identity, place);
-        match hello.lane {
-            Lane::Heartbeat | Lane::Normal => read.await,
-            Lane::Bulk => self.runtimes.bulk.spawn(read).await.map_err(io::Error::other)?,
+        drop(slot);
+        let slot = self.members.enter(hello.from, hello.channel);
+        let read = self.clone().read_member(stream, hello, identity, slot);
+        match hello.channel {
+            Channel::Heartbeat | Channel::Normal => read.await,
+            Channel::Bulk => self.runtimes.bulk.spawn(read).await.map_err(io::Error::other)?,
         }
     }
 
-    /// Reads frames until the connection ends, the member connects again, or it is no member any more.
+    /// Reads frames until the connection ends, the member connects again, or it is no longer a member.
     async fn read_member(
         self: Arc<Self>,
         stream: TlsStream<TcpStream>,
         hello: Hello,
         identity: PeerIdentity,
-        place: MemberPlace,
+        slot: MemberConnection,
     ) -> io::Result<()> {
         tokio::select! {
             done = self.read_all(stream, hello) => done,
-            () = place.replaced() => Ok(()),
-            // It dials again and is told then.
+            () = slot.replaced() => Ok(()),
+            // It dials again, and then gets the reason.
             refusal = self.admission.revoked(hello.from, &identity) => {
                 Err(denied(format!("{}: {refusal}", hello.from)))
             }
@@ -188,7 +188,7 @@ impl<E: PeerEvents> Acceptor<E> {
 
     async fn read_all(&self, stream: TlsStream<TcpStream>, hello: Hello) -> io::Result<()> {
         let mut stream = BufReader::with_capacity(READ_BYTES, stream);
-        let budget = &self.budgets[usize::from(lane_byte(hello.lane))];
+        let budget = &self.budgets[usize::from(channel_byte(hello.channel))];
         while let Some(len) = read_len(&mut stream).await? {
             let permit = budget.clone().acquire_many_owned(len as u32).await.map_err(io::Error::other)?;
             let mut frame = vec![0; len];
@@ -201,65 +201,65 @@ impl<E: PeerEvents> Acceptor<E> {
 
     /// TLS and the greeting.
     async fn greet(&self, stream: TcpStream) -> io::Result<Greeted> {
-        silence::prepare(&stream)?;
+        keepalive::configure(&stream)?;
         let mut stream = TlsAcceptor::from(self.tls.get().server).accept(stream).await?;
         let identity = PeerIdentity::of(stream.get_ref().1.peer_certificates());
         let greeting = Hello::read(&mut stream).await?;
         Ok(Greeted { stream, greeting, identity })
     }
 
-    /// Welcomes a member; tells another why not, where its operator can do something about it.
+    /// Accepts a member. A refused node gets the reason if its operator can do something about it.
     async fn admit(&self, stream: &mut TlsStream<TcpStream>, hello: Hello, identity: &PeerIdentity) -> io::Result<()> {
         if hello.to != self.welcome.id || !is_other_node(hello.from, self.welcome.id) {
             return Err(denied(format!("{} dialled {} here", hello.from, hello.to)));
         }
         let refusal = match self.admission.check(hello.from, identity) {
             Ok(()) => return self.welcome.write(stream).await,
-            Err(Refusal::Unknown) if self.is_vouched(hello.from, identity).await => {
+            Err(Refusal::Unknown) if self.is_confirmed(hello.from, identity).await => {
                 return self.welcome.write(stream).await;
             }
             Err(refusal) => refusal,
         };
-        let told = match refusal {
+        let code = match refusal {
             Refusal::Removed => Some(REMOVED),
             Refusal::OtherKey => Some(KEY_REFUSED),
             Refusal::OtherName | Refusal::Unknown => None,
         };
-        if let Some(id) = told {
+        if let Some(id) = code {
             Welcome { id, ..self.welcome }.write(stream).await?;
-            // Flushed as a whole before the end: without it the dialler may see a reset and not the words.
+            // Without the shutdown, the dialler may see a reset instead of the reason.
             stream.shutdown().await?;
         }
         Err(denied(format!("{}: {refusal}", hello.from)))
     }
 
-    /// Answers what a member asks beside its lanes. It keeps its place among the strangers meanwhile.
+    /// Answers a request of a member. The connection keeps its pending slot meanwhile.
     async fn answer(
         &self,
         stream: &mut TlsStream<TcpStream>,
         greeting: Greeting,
         identity: &PeerIdentity,
     ) -> io::Result<()> {
-        match (greeting, &self.desks) {
-            (Greeting::DataKey, Some((_, desk))) => desk.serve(stream, &self.admission, identity).await,
-            (Greeting::Vouch, _) => vouch::serve(stream, &self.admission, self.welcome.id, identity).await,
-            (Greeting::Supersede, Some((desk, _))) => desk.node.serve(stream, &self.admission, identity).await,
+        match (greeting, &self.handlers) {
+            (Greeting::DataKey, Some((_, handler))) => handler.serve(stream, &self.admission, identity).await,
+            (Greeting::MemberCheck, _) => member_check::serve(stream, &self.admission, self.welcome.id, identity).await,
+            (Greeting::Supersede, Some((handler, _))) => handler.node.serve(stream, &self.admission, identity).await,
             (Greeting::Announce, _) => {
-                let handle = self.desks.as_ref().map(|(desk, _)| &desk.handle);
-                announce::serve(stream, &self.tls, &self.admission, handle, identity, &self.questions).await
+                let handle = self.handlers.as_ref().map(|(handler, _)| &handler.handle);
+                announce::serve(stream, &self.tls, &self.admission, handle, identity, &self.member_checks).await
             }
             _ => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 
-    /// Whether a member that is known here says that this is one too.
-    async fn is_vouched(&self, id: NodeId, identity: &PeerIdentity) -> bool {
-        let Ok(_place) = self.questions.acquire().await else { return false };
-        let address = vouch::ask_all(&self.tls, self.welcome.id, &self.admission, id, identity).await;
+    /// Whether a known member confirms that this node is a member.
+    async fn is_confirmed(&self, id: NodeId, identity: &PeerIdentity) -> bool {
+        let Ok(_permit) = self.member_checks.acquire().await else { return false };
+        let address = member_check::ask_all(&self.tls, self.welcome.id, &self.admission, id, identity).await;
         let is_member = address.is_some();
         if let Some(address) = address {
-            self.admission.note_vouched(id, identity);
-            self.events.vouched(Member { id, address });
+            self.admission.note_confirmed(id, identity);
+            self.events.confirmed(Member { id, address });
         }
         is_member
     }

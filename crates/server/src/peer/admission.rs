@@ -1,13 +1,13 @@
 //! Which connections between nodes are accepted: those of members, by the certificate that the cluster's state pins.
 //!
-//! A certificate of the cluster's authority is not enough: a node that was removed still has one, and every member can
+//! A certificate of the cluster's CA is not enough: a node that was removed still has one, and every member can
 //! issue more.
 
 use super::hints::AddressHints;
 use crate::tls::peer_identity::PeerIdentity;
 use replica::Trust;
 use replica::io::{Member, Membership, NodeId};
-use replica::limits::VOUCHED_PEERS_MAX;
+use replica::limits::CONFIRMED_PEERS_MAX;
 use rustls::pki_types::CertificateDer;
 use std::collections::BTreeMap;
 use std::io;
@@ -15,15 +15,15 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
-/// What this node knows of the members, always as of now.
+/// The current members, as known to this node.
 #[derive(Clone)]
 pub(crate) struct Admission {
     membership: watch::Receiver<Arc<Membership>>,
     trust: watch::Receiver<Arc<Trust>>,
-    /// The members in the configuration: all that a node knows that has just joined, until it has a state.
+    /// The members in the configuration, used by a joined node until it has a state.
     first_members: Arc<Vec<Member>>,
-    /// The pins of members that this node knows by the word of a member only.
-    vouched: Arc<Mutex<BTreeMap<NodeId, [u8; 32]>>>,
+    /// The pins of members that only another member confirmed.
+    confirmed: Arc<Mutex<BTreeMap<NodeId, [u8; 32]>>>,
     /// Addresses of members besides those in the state.
     hints: Arc<AddressHints>,
 }
@@ -44,10 +44,10 @@ pub(crate) enum Refusal {
 impl std::fmt::Display for Refusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Self::Removed => "it was removed from the cluster",
-            Self::OtherName => "its certificate is not about this member",
-            Self::OtherKey => "its certificate shows a key that is not the member's, or no longer",
-            Self::Unknown => "no such member is known here",
+            Self::Removed => "the node was removed from the cluster",
+            Self::OtherName => "its certificate names another member",
+            Self::OtherKey => "the key of its certificate is not, or no longer, the key of the member",
+            Self::Unknown => "this node does not know such a member",
         })
     }
 }
@@ -59,10 +59,10 @@ impl Admission {
         first_members: Vec<Member>,
         hints: Arc<AddressHints>,
     ) -> Self {
-        Self { membership, trust, first_members: Arc::new(first_members), vouched: Arc::default(), hints }
+        Self { membership, trust, first_members: Arc::new(first_members), confirmed: Arc::default(), hints }
     }
 
-    /// Whether the other side of a connection, which shows `identity`, is the member `id`.
+    /// Checks that a peer with this identity is the member `id`.
     pub(crate) fn check(&self, id: NodeId, identity: &PeerIdentity) -> Result<(), Refusal> {
         let (membership, trust) = (self.membership.borrow().clone(), self.trust.borrow().clone());
         if membership.is_out(id) {
@@ -87,7 +87,7 @@ impl Admission {
         self.trust.borrow().pins.get(&id).is_some_and(|pins| pins.contains(&identity.pin))
     }
 
-    /// Whether the other side of a connection that this node dialled is the member that it means to talk to.
+    /// Checks that the server of a dialled connection is the member `id`.
     ///
     /// # Errors
     /// `PermissionDenied` with the reason.
@@ -96,13 +96,13 @@ impl Admission {
         let identity = PeerIdentity::of(certs).ok_or_else(|| refused(&"no certificate"))?;
         match self.check(id, &identity) {
             Ok(()) => Ok(identity),
-            Err(Refusal::Unknown) if self.vouched().get(&id) == Some(&identity.pin) => Ok(identity),
+            Err(Refusal::Unknown) if self.confirmed().get(&id) == Some(&identity.pin) => Ok(identity),
             Err(refusal) => Err(refused(&refusal)),
         }
     }
 
-    /// Waits until an admitted connection is to be cut: the member was removed, or its key was replaced. `Unknown` cuts
-    /// nothing: another member vouched for it.
+    /// Waits until an admitted connection must be closed: the member was removed, or its key was replaced. `Unknown`
+    /// closes nothing, because another member confirmed it.
     pub(crate) async fn revoked(&self, id: NodeId, identity: &PeerIdentity) -> Refusal {
         let (mut membership, mut trust) = (self.membership.clone(), self.trust.clone());
         loop {
@@ -125,28 +125,28 @@ impl Admission {
         }
     }
 
-    /// A member that this node knows vouches for another one with this key.
-    pub(super) fn note_vouched(&self, id: NodeId, identity: &PeerIdentity) {
-        let mut vouched = self.vouched();
+    /// Records that a known member confirmed another one with this key.
+    pub(super) fn note_confirmed(&self, id: NodeId, identity: &PeerIdentity) {
+        let mut confirmed = self.confirmed();
         let membership = self.membership.borrow();
-        vouched.retain(|&other, _| !membership.is_member(other) && !membership.is_out(other));
-        if vouched.len() < VOUCHED_PEERS_MAX {
-            vouched.insert(id, identity.pin);
+        confirmed.retain(|&other, _| !membership.is_member(other) && !membership.is_out(other));
+        if confirmed.len() < CONFIRMED_PEERS_MAX {
+            confirmed.insert(id, identity.pin);
         }
     }
 
-    fn vouched(&self) -> MutexGuard<'_, BTreeMap<NodeId, [u8; 32]>> {
-        // The map is whole between any two statements.
-        self.vouched.lock().unwrap_or_else(PoisonError::into_inner)
+    fn confirmed(&self) -> MutexGuard<'_, BTreeMap<NodeId, [u8; 32]>> {
+        // The map is consistent between any two statements, so a poisoned lock is safe to use.
+        self.confirmed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether this node has a state of the cluster: a node that has just joined vouches for nobody, and gives nobody a
-    /// data key, since it knows no pins yet.
+    /// Whether this node has a state of the cluster. A node that has just joined confirms no member and gives out no
+    /// data key, because it knows no pins yet.
     pub(crate) fn has_state(&self) -> bool {
         !self.membership.borrow().is_empty()
     }
 
-    /// Whether a member's peers connect to this address: strangers behind it take nothing from the member's account.
+    /// Whether this is the address of a member. Strangers behind it do not use the quota of the member.
     pub(super) fn is_of_member(&self, address: IpAddr) -> bool {
         let at = |member: Member| member.address.parse::<SocketAddr>().ok().map(|of| of.ip().to_canonical());
         // A member with a host name is recognised by the IP address at which it was last reached.
@@ -162,12 +162,12 @@ impl Admission {
         &self.hints
     }
 
-    /// Where the peers of a member connect to it.
+    /// The address of a member.
     pub(super) fn address_of(&self, id: NodeId) -> Option<String> {
         self.members().into_iter().find(|member| member.id == id).map(|member| member.address)
     }
 
-    /// The members that this node knows, and where to reach them.
+    /// The known members.
     pub(super) fn members(&self) -> Vec<Member> {
         let members = self.trust.borrow().members.clone();
         if members.is_empty() { self.first_members.to_vec() } else { members }

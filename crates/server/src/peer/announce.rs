@@ -36,8 +36,8 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio_rustls::server::TlsStream;
 
-/// The lane byte that marks an announcement.
-pub(super) const ANNOUNCE_LANE: u8 = 0xFC;
+/// The connection kind byte of an announcement.
+pub(super) const ANNOUNCE_KIND: u8 = 0xFC;
 /// The feature level that allows an update of the cluster's state.
 const MOVE_LEVEL: u32 = 4;
 
@@ -51,20 +51,21 @@ struct Announcement {
     has_moved: bool,
 }
 
-/// Answers an announcement. The caller limits the time; `questions` limits how many are checked at the same time.
+/// Answers an announcement. The caller limits the time; `checks` limits how many addresses are verified at the same
+/// time.
 pub(super) async fn serve(
     stream: &mut TlsStream<TcpStream>,
     tls: &CurrentTls,
     admission: &Admission,
     handle: Option<&ReplicaHandle>,
     identity: &PeerIdentity,
-    questions: &Semaphore,
+    checks: &Semaphore,
 ) -> io::Result<()> {
     let announcement: Announcement = read(stream).await?;
     let result = match admission.check(announcement.from, identity) {
         Ok(()) => {
             // Membership is checked first, so that a removed member uses up no permit.
-            let _place = questions.acquire().await.map_err(io::Error::other)?;
+            let _permit = checks.acquire().await.map_err(io::Error::other)?;
             dial_back(&announcement, tls, admission).await
         }
         Err(refusal) => Err(refusal.to_string()),
@@ -114,8 +115,8 @@ fn pass_on(announcement: Announcement, admission: &Admission, handle: &ReplicaHa
 
 /// Writes an address into the cluster's state. Returns whether that is done.
 async fn move_in_state(handle: &ReplicaHandle, id: NodeId, address: &PeerAddress) -> bool {
-    let asked = handle.admin(AdminCommand::MoveNode { id, address: address.to_string() });
-    match tokio::time::timeout(Duration::from_millis(TRUST_COMMAND_MS), asked).await {
+    let reply = handle.admin(AdminCommand::MoveNode { id, address: address.to_string() });
+    match tokio::time::timeout(Duration::from_millis(TRUST_COMMAND_MS), reply).await {
         Ok(Ok(_)) => true,
         // There is no leader now. The caller tries again later.
         Ok(Err(AdminError::NotProposed | AdminError::Unknown | AdminError::Busy)) | Err(_) => false,
@@ -137,11 +138,11 @@ impl PeerCheck {
     ///
     /// # Errors
     /// If there is no answer in time, or another node answers.
-    pub(crate) async fn meet(&self, id: NodeId, address: &PeerAddress) -> io::Result<()> {
+    pub(crate) async fn verify(&self, id: NodeId, address: &PeerAddress) -> io::Result<()> {
         let at = address.to_string();
-        let met = connect_to_member(&at, id, self.tls.get().client, &self.admission);
+        let connected = connect_to_member(&at, id, self.tls.get().client, &self.admission);
         let limit = Duration::from_millis(PEER_DIAL_BACK_MS);
-        tokio::time::timeout(limit, met).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?.map(|_| ())
+        tokio::time::timeout(limit, connected).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?.map(|_| ())
     }
 }
 
@@ -154,14 +155,14 @@ pub(crate) struct Announcer {
     pub(crate) admission: Admission,
     pub(crate) handle: ReplicaHandle,
     /// File with the address that the cluster last accepted.
-    pub(crate) told_file: PathBuf,
+    pub(crate) announced_file: PathBuf,
 }
 
 impl Announcer {
     /// Announces the address until the cluster's state has it. This runs if the configured address has changed, or was
     /// never announced. An address set since by `cluster move` stays.
     pub(crate) async fn run(self) {
-        if self.last_told().as_deref() == Some(&*self.address.to_string()) {
+        if self.last_announced().as_deref() == Some(&*self.address.to_string()) {
             return;
         }
         let mut trust = self.handle.shared().trust.subscribe();
@@ -171,7 +172,7 @@ impl Announcer {
             let own = known.members.iter().find(|member| member.id == self.own);
             let address = self.address.to_string();
             if own.is_some_and(|member| member.address == address) {
-                return self.note_told(&address);
+                return self.save_announced(&address);
             }
             let Some(old) = own else {
                 if trust.changed().await.is_err() {
@@ -208,54 +209,60 @@ impl Announcer {
         }
     }
 
-    fn last_told(&self) -> Option<String> {
-        let told = read_bounded(&self.told_file, PEER_ADDRESS_BYTES_MAX).ok();
-        told.and_then(|told| String::from_utf8(told).ok())
+    fn last_announced(&self) -> Option<String> {
+        let bytes = read_bounded(&self.announced_file, PEER_ADDRESS_BYTES_MAX).ok();
+        bytes.and_then(|bytes| String::from_utf8(bytes).ok())
     }
 
-    fn note_told(&self, address: &str) {
-        if let Err(error) = write_atomic(&self.told_file, address.as_bytes(), Readers::Owner) {
+    fn save_announced(&self, address: &str) {
+        if let Err(error) = write_atomic(&self.announced_file, address.as_bytes(), Readers::Owner) {
             tracing::warn!(%error, "cannot save the address that the cluster has; this node will announce it again");
         }
     }
 
     /// Announces to all other members in parallel. `Ok` if at least one verified the address, or if there are none.
     async fn announce(&self, members: Vec<Member>) -> Result<(), String> {
-        let mut asked = tokio::task::JoinSet::new();
+        let mut sent = tokio::task::JoinSet::new();
         for member in members.into_iter().filter(|member| member.id != self.own) {
             for address in self.admission.hints().candidates(member.id, &member.address) {
                 let announcement = Announcement { from: self.own, address: self.address.clone(), has_moved: true };
                 let (tls, admission) = (self.tls.clone(), self.admission.clone());
-                asked.spawn(async move {
-                    let told = tell(&address, member.id, &announcement, &tls, &admission);
+                sent.spawn(async move {
+                    let reply = announce_to(&address, member.id, &announcement, &tls, &admission);
                     let limit = Duration::from_millis(ANNOUNCE_MS);
-                    let told = tokio::time::timeout(limit, told).await.map_err(|_| "no answer in time".to_owned());
-                    told.and_then(|told| told).map_err(|why| format!("node {}: {why}", node_number(member.id)))
+                    let reply = tokio::time::timeout(limit, reply).await.map_err(|_| "no answer in time".to_owned());
+                    reply.and_then(|reply| reply).map_err(|why| format!("node {}: {why}", node_number(member.id)))
                 });
             }
         }
-        let (mut is_met, mut why) = (asked.is_empty(), "no peer can be reached".to_owned());
-        while let Some(told) = asked.join_next().await {
-            match told {
-                Ok(Ok(())) => is_met = true,
+        let (mut is_verified, mut why) = (sent.is_empty(), "cannot reach any peer".to_owned());
+        while let Some(reply) = sent.join_next().await {
+            match reply {
+                Ok(Ok(())) => is_verified = true,
                 Ok(Err(reason)) => why = reason,
                 Err(_) => {}
             }
         }
-        if is_met { Ok(()) } else { Err(why) }
+        if is_verified { Ok(()) } else { Err(why) }
     }
 }
 
 /// Announces this node's addresses to a member that it has just connected to. These are only hints: the state stays.
 /// The configured address may be wrong behind NAT, and the address in the state may be that of a copy of this node.
-pub(super) async fn tell_reached(own: NodeId, at: String, id: NodeId, tls: Arc<CurrentTls>, admission: Admission) {
+pub(super) async fn announce_after_connect(
+    own: NodeId,
+    at: String,
+    id: NodeId,
+    tls: Arc<CurrentTls>,
+    admission: Admission,
+) {
     let configured = admission.hints().own().cloned();
     let in_state = admission.address_of(own).and_then(|address| address.parse().ok());
     let in_state = in_state.filter(|address| configured.as_ref() != Some(address));
     for address in configured.into_iter().chain(in_state) {
         let announcement = Announcement { from: own, address, has_moved: false };
-        let told = tell(&at, id, &announcement, &tls, &admission);
-        match tokio::time::timeout(Duration::from_millis(ANNOUNCE_MS), told).await {
+        let reply = announce_to(&at, id, &announcement, &tls, &admission);
+        match tokio::time::timeout(Duration::from_millis(ANNOUNCE_MS), reply).await {
             Ok(Ok(())) => {}
             // The peer logs it if it cannot connect to this node.
             Ok(Err(why)) => tracing::debug!(node = node_number(id), why, "a peer rejected the address of this node"),
@@ -264,7 +271,7 @@ pub(super) async fn tell_reached(own: NodeId, at: String, id: NodeId, tls: Arc<C
     }
 }
 
-async fn tell(
+async fn announce_to(
     at: &str,
     id: NodeId,
     announcement: &Announcement,
@@ -274,7 +281,7 @@ async fn tell(
     let exchange = async {
         let mut stream = connect_to_member(at, id, tls.get().client, admission).await?;
         super::frame::write_magic(&mut stream).await?;
-        stream.write_u8(ANNOUNCE_LANE).await?;
+        stream.write_u8(ANNOUNCE_KIND).await?;
         write(&mut stream, announcement).await?;
         read::<Result<(), String>>(&mut stream).await
     };

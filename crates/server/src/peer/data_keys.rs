@@ -1,7 +1,8 @@
-//! How a member gets a data key that another brought: beside the log, over TLS, from any member that has it.
+//! How a member gets a data key that another one created: over TLS, from any member that has it, and not through the
+//! log.
 //!
 //! ```text
-//!   asker:   "catamaran-peer\0\x01"  0xFE  length(4)  KeyRequest (JSON)
+//!   client:  "catamaran-peer\0\x01"  0xFE  length(4)  KeyRequest (JSON)
 //!   member:  length(4)  Result<the key in base64, reason> (JSON)
 //! ```
 
@@ -21,26 +22,26 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
-/// The byte in the place of a lane that asks for a data key.
-pub(super) const KEY_LANE: u8 = 0xFE;
+/// The connection kind byte of a request for a data key.
+pub(super) const DATA_KEY_KIND: u8 = 0xFE;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct KeyRequest {
-    /// The raft id of who asks.
+    /// The raft id of the node that asks.
     from: NodeId,
     number: u32,
 }
 
-/// The side of who is asked.
-pub(crate) struct KeyDesk {
+/// The answering side.
+pub(crate) struct DataKeyHandler {
     pub(crate) handle: ReplicaHandle,
     pub(crate) data_key_file: DataKeyFile,
     /// The directory of the log and the checkpoints.
     pub(crate) data_dir: std::path::PathBuf,
 }
 
-impl KeyDesk {
-    /// Answers one member, which showed `identity`.
+impl DataKeyHandler {
+    /// Answers one member, whose TLS identity is `identity`.
     pub(super) async fn serve(
         &self,
         stream: &mut TlsStream<TcpStream>,
@@ -58,13 +59,15 @@ impl KeyDesk {
         }
         admission.check(request.from, identity).map_err(|refusal| format!("{}: {refusal}", request.from))?;
         let trust = self.handle.shared().trust.borrow().clone();
-        // One that the cluster has not heard of may be for when the asker is gone.
+        // A number that the cluster does not know yet could be used after the node was removed.
         if request.number > trust.next_data_key.map_or(trust.data_key, |(next, _)| next) {
-            return Err("the cluster knows of no such key".into());
+            return Err("the cluster has no such key".into());
         }
         let loaded = self.data_key_file.load().map_err(|error| error.to_string())?;
         let keys = &loaded.keys;
-        keys.get(&request.number).map(|key| data_encoding::BASE64.encode(key)).ok_or_else(|| "it is not here".into())
+        keys.get(&request.number)
+            .map(|key| data_encoding::BASE64.encode(key))
+            .ok_or_else(|| "this node does not have the key".into())
     }
 }
 
@@ -79,11 +82,11 @@ pub(crate) async fn ask(
     let exchange = async {
         let mut stream = connect_to_member(&member.address, member.id, tls.get().client, admission).await?;
         super::frame::write_magic(&mut stream).await?;
-        stream.write_u8(KEY_LANE).await?;
+        stream.write_u8(DATA_KEY_KIND).await?;
         write(&mut stream, &KeyRequest { from: own, number }).await?;
         read::<Result<String, String>>(&mut stream).await
     };
     let answer = tokio::time::timeout(Duration::from_millis(PEER_HANDSHAKE_MS), exchange).await;
     let text = answer.map_err(|_| "no answer in time")?.map_err(|error: io::Error| error.to_string())??;
-    data_key::from_base64(text.as_bytes()).ok_or_else(|| "no key in the answer".into())
+    data_key::from_base64(text.as_bytes()).ok_or_else(|| "the answer contains no key".into())
 }

@@ -1,43 +1,43 @@
 //! The greeting of a connection, and frames.
 //!
 //! ```text
-//!   dialler:  "catamaran-peer\0\x01"  lane(1)  from(8)  to(8)  boot_id(8)
+//!   dialler:  "catamaran-peer\0\x01"  kind(1)  from(8)  to(8)  boot_id(8)
 //!   acceptor: "catamaran-peer\0\x01"  id(8)  boot_id(8)
 //!   dialler:  ( length(4)  bytes(length) )*
 //! ```
-//! An id of 0 from the acceptor says that the dialler was removed from the cluster, one with all bits set that its key
-//! is not the one that the cluster's state pins; the connection ends there.
-//! Numbers are big-endian. A node that asks to join says something else: see [`super::join`].
-//! The last byte of the first word is the version of this format.
+//! An acceptor id of 0 means that the dialler was removed from the cluster. An id with all bits set means that its key
+//! is not the pinned one. In both cases the connection ends. Numbers are big-endian. Other kinds of connections, such
+//! as [`super::join`], continue differently after the kind byte. The last byte of the magic is the version of this
+//! format.
 
-use super::{lane_byte, lane_from};
+use super::{channel_byte, channel_from};
 use crate::limits::PEER_FRAME_BYTES_MAX;
-use replica::io::{Lane, NodeId};
+use replica::io::{Channel, NodeId};
 use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 const MAGIC: &[u8; 16] = b"catamaran-peer\0\x01";
 
-/// What the dialler says first.
+/// The greeting of a dialler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Hello {
-    pub(crate) lane: Lane,
+    pub(crate) channel: Channel,
     pub(crate) from: NodeId,
     pub(crate) to: NodeId,
     pub(crate) boot_id: u64,
 }
 
-/// What a connection is for.
+/// The purpose of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Greeting {
-    /// A lane of a member.
-    Lane(Hello),
-    /// One who is no member asks to join.
+    /// A channel of a member.
+    Channel(Hello),
+    /// A new node asks to join.
     Join,
     /// A member asks for a data key.
     DataKey,
-    /// A member asks whether another is one.
-    Vouch,
+    /// A member asks whether another node is a member.
+    MemberCheck,
     /// A member announces its address.
     Announce,
     /// A member asks for parts of a log or checkpoint.
@@ -52,7 +52,7 @@ pub(crate) const KEY_REFUSED: NodeId = NodeId::MAX;
 /// Stands for [`Welcome::id`] when the dialler was removed: ids of nodes are never zero.
 pub(crate) const REMOVED: NodeId = 0;
 
-/// What the acceptor says to it.
+/// The reply of an acceptor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Welcome {
     pub(crate) id: NodeId,
@@ -66,7 +66,7 @@ fn invalid(why: &str) -> io::Error {
 impl Hello {
     pub(crate) async fn write(&self, to: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
         let mut bytes = MAGIC.to_vec();
-        bytes.push(lane_byte(self.lane));
+        bytes.push(channel_byte(self.channel));
         for number in [self.from, self.to, self.boot_id] {
             bytes.extend(number.to_be_bytes());
         }
@@ -74,20 +74,20 @@ impl Hello {
         to.flush().await
     }
 
-    /// Reads what a dialler says first.
+    /// Reads the greeting of a dialler.
     pub(crate) async fn read(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Greeting> {
         magic(from).await?;
-        let lane = match from.read_u8().await? {
-            super::join::JOIN_LANE => return Ok(Greeting::Join),
-            super::data_keys::KEY_LANE => return Ok(Greeting::DataKey),
-            super::vouch::VOUCH_LANE => return Ok(Greeting::Vouch),
-            super::announce::ANNOUNCE_LANE => return Ok(Greeting::Announce),
-            super::repair::REPAIR_LANE => return Ok(Greeting::Repair),
-            super::supersede::SUPERSEDE_LANE => return Ok(Greeting::Supersede),
-            byte => lane_from(byte).ok_or_else(|| invalid("an unknown lane"))?,
+        let channel = match from.read_u8().await? {
+            super::join::JOIN_KIND => return Ok(Greeting::Join),
+            super::data_keys::DATA_KEY_KIND => return Ok(Greeting::DataKey),
+            super::member_check::MEMBER_CHECK_KIND => return Ok(Greeting::MemberCheck),
+            super::announce::ANNOUNCE_KIND => return Ok(Greeting::Announce),
+            super::repair::REPAIR_KIND => return Ok(Greeting::Repair),
+            super::supersede::SUPERSEDE_KIND => return Ok(Greeting::Supersede),
+            byte => channel_from(byte).ok_or_else(|| invalid("unknown kind of connection"))?,
         };
-        Ok(Greeting::Lane(Self {
-            lane,
+        Ok(Greeting::Channel(Self {
+            channel,
             from: from.read_u64().await?,
             to: from.read_u64().await?,
             boot_id: from.read_u64().await?,
@@ -110,7 +110,7 @@ impl Welcome {
     }
 }
 
-/// Says which format follows.
+/// Writes the magic bytes.
 pub(super) async fn write_magic(to: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
     to.write_all(MAGIC).await
 }
@@ -118,7 +118,7 @@ pub(super) async fn write_magic(to: &mut (impl AsyncWrite + Unpin)) -> io::Resul
 async fn magic(from: &mut (impl AsyncRead + Unpin)) -> io::Result<()> {
     let mut bytes = [0; MAGIC.len()];
     from.read_exact(&mut bytes).await?;
-    if bytes == *MAGIC { Ok(()) } else { Err(invalid("not a peer, or of another version")) }
+    if bytes == *MAGIC { Ok(()) } else { Err(invalid("not a peer, or another version of the protocol")) }
 }
 
 /// The length of the next frame, checked before anything is allocated; `None` where the stream ends between frames.
@@ -130,7 +130,7 @@ pub(crate) async fn read_len(from: &mut (impl AsyncRead + Unpin)) -> io::Result<
     from.read_exact(&mut bytes[1..]).await?;
     let len = u32::from_be_bytes(bytes) as usize;
     if len == 0 || len > PEER_FRAME_BYTES_MAX {
-        return Err(invalid("a frame of a length that is not allowed"));
+        return Err(invalid("invalid frame length"));
     }
     Ok(Some(len))
 }
@@ -153,11 +153,11 @@ mod tests {
     #[test]
     fn greetings_read_as_written() {
         block(async {
-            for lane in [Lane::Heartbeat, Lane::Normal, Lane::Bulk] {
-                let hello = Hello { lane, from: 1 << 32 | 2, to: 3, boot_id: u64::MAX };
+            for channel in [Channel::Heartbeat, Channel::Normal, Channel::Bulk] {
+                let hello = Hello { channel, from: 1 << 32 | 2, to: 3, boot_id: u64::MAX };
                 let mut bytes = Vec::new();
                 hello.write(&mut bytes).await.unwrap();
-                assert_eq!(Hello::read(&mut &bytes[..]).await.unwrap(), Greeting::Lane(hello));
+                assert_eq!(Hello::read(&mut &bytes[..]).await.unwrap(), Greeting::Channel(hello));
                 for end in 0..bytes.len() {
                     assert!(Hello::read(&mut &bytes[..end]).await.is_err());
                 }

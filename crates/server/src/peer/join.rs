@@ -1,5 +1,5 @@
-//! How a new node gets into a cluster: with a single-use token it proves that it may, with the authority's certificate
-//! in the token it knows whom it talks to, and it gets a certificate of its own.
+//! How a new node joins a cluster. A single-use token authorizes it, and the CA certificate in the token authenticates
+//! the member. The node gets its own certificate.
 //!
 //! ```text
 //!   joiner:  "catamaran-peer\0\x01"  0xFF  length(4)  JoinRequest (JSON)
@@ -8,7 +8,7 @@
 
 use super::admission::Admission;
 use super::frame::{append, read_len};
-use super::pending::PendingPlace;
+use super::pending::PendingSlot;
 use super::supersede::SupersededNode;
 use crate::api::error::ApiError;
 use crate::config::address::PeerAddress;
@@ -17,10 +17,10 @@ use crate::files::cluster_id;
 use crate::files::data_key::{DataKeyFile, Key};
 use crate::limits::{ADMIN_WAIT_MS, JOIN_MESSAGE_BYTES_MAX, JOIN_REQUEST_BYTES_MAX, PEER_HANDSHAKE_MS};
 use crate::log_limit::untrusted;
+use crate::node::cert_manager::{PIN_LEVEL, ca_key_of, roots_text};
 use crate::node::handle::{ReplicaHandle, WithZones};
-use crate::node::trust_keeper::{PIN_LEVEL, ca_key_of, roots_text};
 use crate::problem::{NO_LEADER, NOBODY_KNOWS, TOKEN_REFUSED};
-use crate::tls::ca::{CertificateAuthority, NodeCertificate, to_pem};
+use crate::tls::ca::{Ca, NodeCertificate, to_pem};
 use crate::tls::peer_identity::PeerIdentity;
 use crate::tls::session;
 use crate::warn_limited;
@@ -35,13 +35,13 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 
-/// The byte in the place of a lane that asks to join.
-pub(super) const JOIN_LANE: u8 = 0xFF;
+/// The connection kind byte of a join request.
+pub(super) const JOIN_KIND: u8 = 0xFF;
 
-/// What the text of a token says.
+/// The contents of a token.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct JoinToken {
-    /// The authority's certificate, DER in base64: who shows one of its certificates is a member.
+    /// The CA's certificate, DER in base64: who shows one of its certificates is a member.
     pub(crate) ca: String,
     /// The member that made the token: its raft id, and where to reach it.
     pub(crate) member: u64,
@@ -49,11 +49,11 @@ pub(crate) struct JoinToken {
     pub(crate) secret: String,
 }
 
-/// What a joiner says.
+/// The request of a joining node.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct JoinRequest {
     secret: String,
-    /// Where peers will connect to it.
+    /// The address for peers of the joining node.
     address: String,
     /// The highest feature level that its software knows; what says none is of the first.
     #[serde(default = "first_level")]
@@ -64,25 +64,25 @@ const fn first_level() -> u32 {
     1
 }
 
-/// Why software that knows this level cannot join a cluster of that one: an entry might stop it at once.
+/// Refuses software that does not know the feature level of the cluster: an entry might stop it at once.
 fn level_refusal(known: u32, cluster: u32) -> Result<(), String> {
     if known >= cluster {
         return Ok(());
     }
-    Err(format!("the cluster is at feature level {cluster}, the software that asks to join knows {known}: update it"))
+    Err(format!("the cluster is at feature level {cluster}, the joining software knows {known}: upgrade it"))
 }
 
-/// What it gets.
+/// The reply to a joining node.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct JoinGrant {
     /// Its raft id.
     pub(crate) id: u64,
     pub(crate) cert_pem: String,
     pub(crate) key_pem: String,
-    /// All authorities that are accepted.
+    /// All CAs that are accepted.
     pub(crate) ca_pem: String,
     /// What tells the cluster from others, in hexadecimal digits; older software says nothing, and it is the digest of
-    /// the authority.
+    /// the CA.
     #[serde(default)]
     pub(crate) cluster_id: Option<String>,
     /// The data key that seals, in base64.
@@ -108,23 +108,23 @@ impl JoinToken {
     }
 }
 
-/// What the cluster keeps of a token.
+/// The digest of a token secret, which the cluster stores.
 pub(crate) fn digest(secret: &str) -> [u8; 32] {
     let digest = ring::digest::digest(&ring::digest::SHA256, secret.as_bytes());
     digest.as_ref().try_into().expect("SHA-256 has 32 bytes")
 }
 
-/// Who issues a joiner's certificate.
+/// The CA for the certificate of a joining node.
 struct Issuer {
-    authority: CertificateAuthority,
-    /// All authorities that are accepted.
+    ca: Ca,
+    /// All CAs that are accepted.
     ca_pem: String,
     /// Whether nodes renew their certificates by themselves: one that nobody renews has no end.
     is_renewed: bool,
 }
 
 /// The member's side.
-pub(crate) struct JoinDesk {
+pub(crate) struct JoinHandler {
     pub(crate) handle: ReplicaHandle,
     pub(crate) ca_cert: PathBuf,
     pub(crate) cluster_id: [u8; 16],
@@ -134,33 +134,33 @@ pub(crate) struct JoinDesk {
     pub(crate) node: SupersededNode,
 }
 
-impl JoinDesk {
-    /// Answers one joiner. It holds its place among the strangers until its token is known to be good; what follows is
-    /// a change of membership, which takes as long as an administrator's command may.
+impl JoinHandler {
+    /// Answers a joining node. The connection keeps its pending slot until the token is verified. The membership change
+    /// then takes as long as an administrative command may.
     pub(super) async fn serve(
         &self,
         stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
         admission: &Admission,
         joins: &Semaphore,
-        (deadline, place): (Instant, PendingPlace),
+        (deadline, slot): (Instant, PendingSlot),
     ) -> io::Result<()> {
         let request = timeout_at(deadline, read_at_most::<JoinRequest>(stream, JOIN_REQUEST_BYTES_MAX)).await??;
         let result = match Self::check(&request, admission, joins) {
             Ok(_joining) => {
-                drop(place);
+                drop(slot);
                 let limit = Duration::from_millis(ADMIN_WAIT_MS + PEER_HANDSHAKE_MS);
                 tokio::time::timeout(limit, self.admit(&request)).await?
             }
             Err(reason) => Err(reason),
         };
         if let Err(reason) = &result {
-            warn_limited!(address = %untrusted(&request.address), reason, "a node was not let in");
+            warn_limited!(address = %untrusted(&request.address), reason, "refused a join request");
         }
         timeout_at(deadline.max(Instant::now() + Duration::from_millis(PEER_HANDSHAKE_MS)), write(stream, &result))
             .await?
     }
 
-    /// What needs no leader: nothing is proposed for a stranger without a token.
+    /// Checks that need no leader: without a valid token, nothing is proposed.
     fn check<'s>(
         request: &JoinRequest,
         admission: &Admission,
@@ -170,31 +170,31 @@ impl JoinDesk {
             return Err(TOKEN_REFUSED.into());
         }
         if request.address.parse::<PeerAddress>().is_err() {
-            return Err("the address for peers is not HOST:PORT".into());
+            return Err("the address for peers must be HOST:PORT".into());
         }
         joins.try_acquire().map_err(|_| "other nodes are joining at the moment; try again".into())
     }
 
-    /// Who issues, and the text of all authorities that are accepted: those in the cluster's state, or, before they
+    /// Who issues, and the text of all CAs that are accepted: those in the cluster's state, or, before they
     /// are there, the one in the files of the node where the cluster was made.
     fn issuer(&self) -> Result<Issuer, String> {
         let failed = |error: io::Error| error.to_string();
         let trust = self.handle.shared().trust.borrow().clone();
         if let Some(issuing) = trust.issuing() {
-            let key = issuing.key.as_ref().ok_or("this node cannot open the key of the cluster's authority")?;
-            let authority = CertificateAuthority::from_der(&issuing.certificate, key).map_err(failed)?;
-            return Ok(Issuer { authority, ca_pem: roots_text(&trust), is_renewed: true });
+            let key = issuing.key.as_ref().ok_or("this node cannot open the key of the cluster's CA")?;
+            let ca = Ca::from_der(&issuing.certificate, key).map_err(failed)?;
+            return Ok(Issuer { ca, ca_pem: roots_text(&trust), is_renewed: true });
         }
         let key = ca_key_of(&self.ca_cert);
         if !key.exists() {
-            return Err("this node does not hold the key of the cluster's authority".into());
+            return Err("this node does not hold the key of the cluster's CA".into());
         }
-        let authority = CertificateAuthority::load_or_make(&self.ca_cert, &key).map_err(failed)?;
-        let ca_pem = to_pem(&authority.cert_der());
-        Ok(Issuer { authority, ca_pem, is_renewed: false })
+        let ca = Ca::load_or_make(&self.ca_cert, &key).map_err(failed)?;
+        let ca_pem = to_pem(&ca.cert_der());
+        Ok(Issuer { ca, ca_pem, is_renewed: false })
     }
 
-    /// Has the cluster pin the key that a new member gets, before it gets it: nobody else can register one for it.
+    /// Pins the key of the new member before the member gets it, so that no other node can register one.
     async fn pin(&self, id: NodeId, issued: &NodeCertificate) -> Result<(), String> {
         if self.handle.shared().trust.borrow().feature_level < PIN_LEVEL {
             return Ok(());
@@ -206,21 +206,21 @@ impl JoinDesk {
     }
 
     async fn admit(&self, request: &JoinRequest) -> Result<JoinGrant, String> {
-        let Issuer { authority, ca_pem, is_renewed } = self.issuer()?;
+        let Issuer { ca, ca_pem, is_renewed } = self.issuer()?;
         let stopping = "the node is stopping";
-        // Before the token is used up.
+        // This check comes before the token is used up.
         level_refusal(request.feature_level, self.handle.status(WithZones::No).await.ok_or(stopping)?.feature_level)?;
         let command = AdminCommand::Join { digest: digest(&request.secret), address: request.address.clone() };
         let reply = self.handle.admin(command).await;
         let AdminReply::Joined { id } = reply.map_err(|error| ApiError::from(error).into_reason())? else {
-            return Err("the cluster gave no number".into());
+            return Err("the cluster assigned no id".into());
         };
         let failed = |error: io::Error| error.to_string();
         let now_s = self.handle.shared().clock.now_s();
-        let issued = if is_renewed { authority.issue_at(id, now_s) } else { authority.issue_without_end(id) };
+        let issued = if is_renewed { ca.issue_at(id, now_s) } else { ca.issue_without_end(id) };
         let issued = issued.map_err(failed)?;
         if let Err(why) = self.pin(id, &issued).await {
-            // A member whose key nobody pinned must not stay: it would be anybody's who holds the authority's key.
+            // A member without a pinned key must not stay: whoever has the key of the CA could impersonate it.
             let _ = self.handle.admin(AdminCommand::RemoveNode { id }).await;
             return Err(why);
         }
@@ -248,14 +248,14 @@ impl JoinDesk {
     }
 }
 
-/// Why a node did not get in.
+/// Why a node did not join.
 #[derive(Debug)]
 pub(crate) enum NotJoined {
-    /// Nobody answers, or no leader: the token is as good as before.
+    /// No answer, or no leader: the token remains valid.
     Unreachable(String),
-    /// The cluster, or the node itself, does not want to.
+    /// The cluster refuses, or the token is damaged.
     Refused(String),
-    /// The node that was asked did not say what became of it.
+    /// The outcome is unknown.
     Unknown(String),
 }
 
@@ -283,14 +283,14 @@ pub(crate) async fn ask(token: &JoinToken, own_address: &PeerAddress, wait: Dura
             return Unreachable(failed(error));
         }
         Refused(format!(
-            "{}: who answers there is not of the cluster that made the token, or that has replaced its authority since \
-             ({error})",
+            "{}: the server does not belong to the cluster that made the token, or the cluster has replaced its CA \
+             since ({error})",
             token.address,
         ))
     })?;
     let exchange = async {
         super::frame::write_magic(&mut stream).await?;
-        stream.write_u8(JOIN_LANE).await?;
+        stream.write_u8(JOIN_KIND).await?;
         let request = JoinRequest {
             secret: token.secret.clone(),
             address: own_address.to_string(),

@@ -1,24 +1,24 @@
-//! The lanes to all peers, kept in step with the members of the cluster.
+//! The channels to all peers, updated when the members change.
 
 use super::admission::Admission;
 use super::dial::Dialler;
 use super::frame::Hello;
-use super::outlet::Outlet;
-use super::{LaneRuntimes, PeerCounters, PeerEvents};
+use super::send_buffer::SendBuffer;
+use super::{ChannelRuntimes, PeerCounters, PeerEvents};
 use crate::limits::PEER_FRAME_BYTES_MAX;
 use crate::log::vital;
 use crate::tls::session::CurrentTls;
-use replica::io::{Lane, Member, Membership, NodeId};
+use replica::io::{Channel, Member, Membership, NodeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// All lanes. Owned by the replica thread.
+/// All channels. Owned by the replica thread.
 pub(crate) struct Links<E> {
     own: NodeId,
     boot_id: u64,
     tls: Arc<CurrentTls>,
     admission: Admission,
-    runtimes: LaneRuntimes,
+    runtimes: ChannelRuntimes,
     events: Arc<E>,
     counters: Arc<PeerCounters>,
     peers: BTreeMap<NodeId, Peer>,
@@ -26,19 +26,19 @@ pub(crate) struct Links<E> {
 
 struct Peer {
     address: String,
-    lanes: [LaneEnd; 3],
+    channels: [ChannelEnd; 3],
 }
 
-/// The replica's end of a lane.
-struct LaneEnd {
-    outlet: Arc<Outlet>,
-    /// It got frames since [`Links::flush`].
+/// The sending end of a channel.
+struct ChannelEnd {
+    send_buffer: Arc<SendBuffer>,
+    /// Whether frames were queued since [`Links::flush`].
     has_more: bool,
 }
 
-impl Drop for LaneEnd {
+impl Drop for ChannelEnd {
     fn drop(&mut self) {
-        self.outlet.close();
+        self.send_buffer.close();
     }
 }
 
@@ -48,15 +48,15 @@ impl<E: PeerEvents> Links<E> {
         boot_id: u64,
         tls: Arc<CurrentTls>,
         admission: Admission,
-        runtimes: LaneRuntimes,
+        runtimes: ChannelRuntimes,
         events: Arc<E>,
         counters: Arc<PeerCounters>,
     ) -> Self {
         Self { own, boot_id, tls, admission, runtimes, events, counters, peers: BTreeMap::new() }
     }
 
-    /// Dials who is new or moved; hangs up on who is out. One that was removed and is still counted by raft is talked
-    /// to: the majority that takes it out may need it.
+    /// Dials new and moved members, and disconnects removed ones. A removed member that raft still counts stays
+    /// connected: the majority that removes it may need it.
     pub(crate) fn set_members(&mut self, members: &[Member], membership: &Membership) {
         self.admission.hints().set_members(members);
         let before: Vec<NodeId> = self.peers.keys().copied().collect();
@@ -65,58 +65,61 @@ impl<E: PeerEvents> Links<E> {
             None => !membership.is_out(*id),
         });
         members.iter().for_each(|member| self.add(member));
-        before.iter().filter(|id| !self.peers.contains_key(id)).for_each(|&id| self.counters.reach.forget(id));
+        before.iter().filter(|id| !self.peers.contains_key(id)).for_each(|&id| self.counters.reachability.forget(id));
     }
 
-    /// Dials a member, if it is another one and new. It may be known by the word of a member only: its leader gets an
-    /// answer that way.
+    /// Dials a member, if it is new and not this node. It may be known only because another member confirmed it: then
+    /// its leader gets an answer.
     pub(crate) fn add(&mut self, member: &Member) {
         if member.id != self.own && !self.peers.contains_key(&member.id) {
-            let lanes = [Lane::Heartbeat, Lane::Normal, Lane::Bulk].map(|lane| self.dial(member, lane));
-            self.peers.insert(member.id, Peer { address: member.address.clone(), lanes });
+            let channels =
+                [Channel::Heartbeat, Channel::Normal, Channel::Bulk].map(|channel| self.dial(member, channel));
+            self.peers.insert(member.id, Peer { address: member.address.clone(), channels });
         }
     }
 
-    /// Puts a frame into its lane; drops it when the lane is full or nobody is there. It goes out with
-    /// [`flush`](Self::flush).
-    pub(crate) fn send(&mut self, to: NodeId, lane: Lane, frame: Vec<u8>) {
+    /// Queues a frame in its channel, or drops it if the channel is full or not connected. [`flush`](Self::flush) sends
+    /// it.
+    pub(crate) fn send(&mut self, to: NodeId, channel: Channel, frame: Vec<u8>) {
         debug_assert!(!frame.is_empty());
         match self.peers.get_mut(&to) {
             Some(peer) if frame.len() <= PEER_FRAME_BYTES_MAX => {
-                let end = &mut peer.lanes[usize::from(super::lane_byte(lane))];
-                end.outlet.put(frame);
+                let end = &mut peer.channels[usize::from(super::channel_byte(channel))];
+                end.send_buffer.push(frame);
                 end.has_more = true;
             }
             _ => self.counters.dropped.one_shared(),
         }
     }
 
-    /// Sends what was put into the lanes.
+    /// Sends the queued frames.
     pub(crate) fn flush(&mut self) {
         for peer in self.peers.values_mut() {
-            for (lane, end) in [Lane::Heartbeat, Lane::Normal, Lane::Bulk].into_iter().zip(&mut peer.lanes) {
-                match (std::mem::take(&mut end.has_more), lane) {
+            for (channel, end) in
+                [Channel::Heartbeat, Channel::Normal, Channel::Bulk].into_iter().zip(&mut peer.channels)
+            {
+                match (std::mem::take(&mut end.has_more), channel) {
                     (false, _) => {}
-                    (true, Lane::Heartbeat | Lane::Normal) => end.outlet.write_now(),
-                    (true, Lane::Bulk) => end.outlet.write_later(),
+                    (true, Channel::Heartbeat | Channel::Normal) => end.send_buffer.try_write(),
+                    (true, Channel::Bulk) => end.send_buffer.schedule_write(),
                 }
             }
         }
     }
 
-    fn dial(&self, member: &Member, lane: Lane) -> LaneEnd {
-        let outlet = Arc::new(Outlet::new(self.counters.clone()));
+    fn dial(&self, member: &Member, channel: Channel) -> ChannelEnd {
+        let send_buffer = Arc::new(SendBuffer::new(self.counters.clone()));
         let dialler = Dialler {
             tls: self.tls.clone(),
             admission: self.admission.clone(),
             address: member.address.clone(),
-            hello: Hello { lane, from: self.own, to: member.id, boot_id: self.boot_id },
+            hello: Hello { channel, from: self.own, to: member.id, boot_id: self.boot_id },
             events: self.events.clone(),
             counters: self.counters.clone(),
-            outlet: outlet.clone(),
+            send_buffer: send_buffer.clone(),
         };
-        self.runtimes.of(lane).spawn(vital("dial a peer", dialler.run()));
-        LaneEnd { outlet, has_more: false }
+        self.runtimes.of(channel).spawn(vital("dial a peer", dialler.run()));
+        ChannelEnd { send_buffer, has_more: false }
     }
 }
 
@@ -125,7 +128,7 @@ mod tests {
     use super::*;
     use crate::peer::accept::Acceptor;
     use crate::peer::frame::Welcome;
-    use crate::tls::ca::CertificateAuthority;
+    use crate::tls::ca::Ca;
     use crate::tls::session::PeerFiles;
     use replica::Trust;
     use std::sync::mpsc::{Receiver, Sender as StdSender, channel};
@@ -139,7 +142,7 @@ mod tests {
         Connected(NodeId, u64),
         Gone(NodeId, bool),
         ReportedRemoved(NodeId),
-        Vouched(NodeId),
+        Confirmed(NodeId),
     }
 
     struct Events(StdSender<Event>, watch::Sender<Arc<Membership>>, watch::Sender<Arc<Trust>>);
@@ -160,11 +163,11 @@ mod tests {
         fn gone(&self, id: NodeId, refused: bool) {
             let _ = self.0.send(Event::Gone(id, refused));
         }
-        fn told_removed(&self, by: NodeId) {
+        fn reported_removed(&self, by: NodeId) {
             let _ = self.0.send(Event::ReportedRemoved(by));
         }
-        fn vouched(&self, member: Member) {
-            let _ = self.0.send(Event::Vouched(member.id));
+        fn confirmed(&self, member: Member) {
+            let _ = self.0.send(Event::Confirmed(member.id));
         }
         fn membership(&self) -> watch::Receiver<Arc<Membership>> {
             self.1.subscribe()
@@ -178,19 +181,19 @@ mod tests {
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
     }
 
-    fn both(runtime: &Runtime) -> LaneRuntimes {
-        LaneRuntimes { quick: runtime.handle().clone(), bulk: runtime.handle().clone() }
+    fn both(runtime: &Runtime) -> ChannelRuntimes {
+        ChannelRuntimes { quick: runtime.handle().clone(), bulk: runtime.handle().clone() }
     }
 
     fn tls(dir: &std::path::Path, id: u64) -> Arc<CurrentTls> {
-        let authority = CertificateAuthority::load_or_make(&dir.join("ca.pem"), &dir.join("ca.key")).unwrap();
-        let made = authority.issue(id).unwrap();
+        let ca = Ca::load_or_make(&dir.join("ca.pem"), &dir.join("ca.key")).unwrap();
+        let made = ca.issue(id).unwrap();
         let files = PeerFiles { ca: dir.join("ca.pem"), cert: dir.join("cert"), key: dir.join("key") };
         files.save(&made.cert_pem, &made.key_pem).unwrap();
         Arc::new(CurrentTls::new(files.load().unwrap()))
     }
 
-    /// Of nodes that have just joined: they know each other from their configuration.
+    /// The admission of nodes that have just joined: they know each other from their configuration.
     fn admission(events: &Events) -> Admission {
         let members = [1, 2, 3].map(|id| Member { id, address: format!("127.0.0.1:{id}") });
         Admission::new(events.membership(), events.trust(), members.to_vec(), Arc::default())
@@ -232,23 +235,23 @@ mod tests {
         let member = Member { id: 2, address: format!("127.0.0.1:{port}") };
         links.set_members(&[Member { id: 1, address: "127.0.0.1:1".into() }, member], &Membership::default());
         assert_eq!(next(&events), Event::Connected(2, 77));
-        // The lanes are dialled side by side; frames for one that does not stand yet are dropped, so try again.
-        for lane in [Lane::Heartbeat, Lane::Normal, Lane::Bulk] {
-            let frame = vec![super::super::lane_byte(lane); 100_000];
+        // The channels are dialled in parallel. Frames before a connection is established are dropped, so try again.
+        for channel in [Channel::Heartbeat, Channel::Normal, Channel::Bulk] {
+            let frame = vec![super::super::channel_byte(channel); 100_000];
             let arrived = (0..100).any(|_| {
-                links.send(2, lane, frame.clone());
+                links.send(2, channel, frame.clone());
                 links.flush();
                 inbound
                     .recv_timeout(Duration::from_millis(100))
                     .is_ok_and(|event| event == Event::Frame(1, frame.clone()))
             });
-            assert!(arrived, "{lane:?}");
+            assert!(arrived, "{channel:?}");
         }
         let dropped = links.counters.dropped.get();
-        links.send(3, Lane::Normal, vec![1]);
+        links.send(3, Channel::Normal, vec![1]);
         assert_eq!(links.counters.dropped.get(), dropped + 1);
         server.shutdown_background();
-        // A dialler that is quicker than the end of the listener is turned away first, and refused the next time.
+        // A fast dialler is first disconnected by the closing listener, and refused the next time.
         let gone = next(&events);
         let gone = if gone == Event::Gone(2, false) { next(&events) } else { gone };
         assert_eq!(gone, Event::Gone(2, true));
@@ -257,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn no_other_thread_is_needed_to_send_a_frame_that_clients_wait_for() {
+    fn urgent_frames_are_sent_by_the_calling_thread() {
         let dir = crate::test_dir("links-now");
         let (one, two) = (tls(dir.path(), 1), tls(dir.path(), 2));
         let (_server, port, inbound) = accept(&two, 2, 77, 0);
@@ -267,12 +270,12 @@ mod tests {
         links.set_members(&[Member { id: 2, address: format!("127.0.0.1:{port}") }], &Membership::default());
         assert_eq!(next(&events), Event::Connected(2, 77));
         let arrives = |links: &mut Links<Events>, frame: &[u8], limit_ms| {
-            links.send(2, Lane::Normal, frame.to_vec());
+            links.send(2, Channel::Normal, frame.to_vec());
             links.flush();
             inbound.recv_timeout(Duration::from_millis(limit_ms)) == Ok(Event::Frame(1, frame.to_vec()))
         };
         assert!((0..100).any(|_| arrives(&mut links, b"the connection stands", 100)));
-        // The one thread that serves the connections has something else to do.
+        // Block the only thread of the connections.
         let (go_on, wait) = channel::<()>();
         client.spawn(async move { wait.recv().ok() });
         std::thread::sleep(Duration::from_millis(50));
@@ -282,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_not_who_it_says_is_refused() {
+    fn a_node_with_the_certificate_of_another_is_refused() {
         let dir = crate::test_dir("links-wrong");
         let (three, two) = (tls(dir.path(), 3), tls(dir.path(), 2));
         let (_server, port, inbound) = accept(&two, 2, 77, 0);
@@ -292,7 +295,7 @@ mod tests {
         let mut links = links(three, &client, send);
         links.set_members(&[Member { id: 2, address: format!("127.0.0.1:{port}") }], &Membership::default());
         assert_eq!(next(&events), Event::Gone(2, false));
-        links.send(2, Lane::Normal, vec![1, 2, 3]);
+        links.send(2, Channel::Normal, vec![1, 2, 3]);
         links.flush();
         assert!(inbound.recv_timeout(Duration::from_millis(300)).is_err());
     }

@@ -1,47 +1,47 @@
-//! The connections of members: one for each member and lane, so that no member holds more than its own.
+//! The connections of members: one per member and channel.
 
-use replica::io::{Lane, NodeId};
+use replica::io::{Channel, NodeId};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
 
 type Key = (NodeId, u8);
 
-/// All of them.
+/// All connections of members.
 #[derive(Clone, Default)]
 pub(super) struct MemberConnections(Arc<Mutex<BTreeMap<Key, Arc<Notify>>>>);
 
-/// One of them, until it is dropped.
-pub(super) struct MemberPlace {
+/// One connection. It is removed on drop.
+pub(super) struct MemberConnection {
     all: MemberConnections,
     key: Key,
     replaced: Arc<Notify>,
 }
 
 impl MemberConnections {
-    /// A member that connects again takes the place of its connection before: the old one may be half open.
-    pub(super) fn enter(&self, from: NodeId, lane: Lane) -> MemberPlace {
-        let (key, replaced) = ((from, super::lane_byte(lane)), Arc::<Notify>::default());
+    /// A new connection replaces the previous one of the same member, which may be half open.
+    pub(super) fn enter(&self, from: NodeId, channel: Channel) -> MemberConnection {
+        let (key, replaced) = ((from, super::channel_byte(channel)), Arc::<Notify>::default());
         if let Some(before) = self.change(|all| all.insert(key, replaced.clone())) {
             before.notify_one();
         }
-        MemberPlace { all: self.clone(), key, replaced }
+        MemberConnection { all: self.clone(), key, replaced }
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut BTreeMap<Key, Arc<Notify>>) -> T) -> T {
-        // The map is whole between any two statements.
+        // The map is consistent between any two statements, so a poisoned lock is safe to use.
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl MemberPlace {
+impl MemberConnection {
     /// Waits until the member has connected again.
     pub(super) async fn replaced(&self) {
         self.replaced.notified().await;
     }
 }
 
-impl Drop for MemberPlace {
+impl Drop for MemberConnection {
     fn drop(&mut self) {
         self.all.change(|all| {
             if all.get(&self.key).is_some_and(|now| Arc::ptr_eq(now, &self.replaced)) {

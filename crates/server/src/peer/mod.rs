@@ -1,8 +1,8 @@
-//! Connections between nodes: mutual TLS, one connection for each lane and direction, length-prefixed frames.
+//! Connections between nodes: mutual TLS, one connection per channel and direction, length-prefixed frames.
 //!
-//! Each node dials every other node three times (heartbeats, normal, bulk) and only sends on the connections that it
-//! dialled. A dialler reads too, nothing ever comes, but so it sees at once when the other end is gone; the end of its
-//! heartbeat connection, and whether dialling again is refused, is its own evidence about the peer.
+//! Each node dials every other node three times (heartbeats, normal, bulk), and only sends on connections that it
+//! dialled. A dialler also reads, although nothing arrives, to notice at once when the other end is gone. The end of
+//! its heartbeat connection, and whether dialling again is refused, is its own evidence about the peer.
 
 pub(crate) mod accept;
 pub(crate) mod admission;
@@ -12,96 +12,96 @@ pub(crate) mod dial;
 pub(crate) mod frame;
 pub(crate) mod hints;
 pub(crate) mod join;
+mod keepalive;
 pub(crate) mod links;
+mod member_check;
 mod member_connections;
-pub(crate) mod outlet;
 mod pending;
-pub(crate) mod reach;
+pub(crate) mod reachability;
 pub(crate) mod repair;
 pub(crate) mod resolve;
-mod silence;
+pub(crate) mod send_buffer;
 pub(crate) mod supersede;
-mod vouch;
 
 use crate::metrics::Counter;
 use replica::Trust;
-use replica::io::{Lane, Member, Membership, NodeId};
+use replica::io::{Channel, Member, Membership, NodeId};
 use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-/// The node number in an id: what a certificate is about.
+/// The node number in an id, which certificates name.
 pub(crate) const fn node_number(id: NodeId) -> u64 {
     id & 0xFFFF_FFFF
 }
 
-/// What happens on the connections, for the replica thread.
+/// Events of the connections, for the replica thread.
 pub(crate) trait PeerEvents: Send + Sync + 'static {
-    /// A whole frame; `permit` is its share of the inbound budget, given back when dropped.
+    /// A complete frame; `permit` is its share of the inbound budget, released on drop.
     fn frame(&self, from: NodeId, frame: Vec<u8>, permit: tokio::sync::OwnedSemaphorePermit);
-    /// Our heartbeat connection to a peer stands.
+    /// The heartbeat connection to a peer is established.
     fn connected(&self, id: NodeId, boot_id: u64);
-    /// Our heartbeat connection to a peer ended or cannot be had.
+    /// The heartbeat connection to a peer ended or failed.
     fn gone(&self, id: NodeId, refused: bool);
     /// A peer says that this node was removed from the cluster.
-    fn told_removed(&self, by: NodeId);
-    /// A member that this node knows vouches for one that it does not know.
-    fn vouched(&self, member: Member);
-    /// Who belongs to the cluster; changes when members do.
+    fn reported_removed(&self, by: NodeId);
+    /// A known member confirmed that another node is a member.
+    fn confirmed(&self, member: Member);
+    /// The members of the cluster, and changes of them.
     fn membership(&self) -> watch::Receiver<Arc<Membership>>;
-    /// What members know each other by.
+    /// The CAs and pinned keys of the cluster.
     fn trust(&self) -> watch::Receiver<Arc<Trust>>;
 }
 
-/// Where connections are served: each runtime has one thread, since an update passes here four times before it is
-/// answered, and of several threads each wakes another for what it would have done itself.
+/// The runtimes of the connections. Each has one thread: an update passes here four times before it is answered, and
+/// waking other threads would cost more than the work.
 #[derive(Clone)]
-pub(crate) struct LaneRuntimes {
-    /// Heartbeats, and what clients wait for.
+pub(crate) struct ChannelRuntimes {
+    /// Heartbeats and updates.
     pub(crate) quick: Handle,
-    /// Checkpoints: no heartbeat waits for their encryption.
+    /// Checkpoints, so that heartbeats do not wait for their encryption.
     pub(crate) bulk: Handle,
 }
 
-impl LaneRuntimes {
-    pub(crate) const fn of(&self, lane: Lane) -> &Handle {
-        match lane {
-            Lane::Heartbeat | Lane::Normal => &self.quick,
-            Lane::Bulk => &self.bulk,
+impl ChannelRuntimes {
+    pub(crate) const fn of(&self, channel: Channel) -> &Handle {
+        match channel {
+            Channel::Heartbeat | Channel::Normal => &self.quick,
+            Channel::Bulk => &self.bulk,
         }
     }
 }
 
-/// What the connections count.
+/// Counters of the connections.
 #[derive(Default, Debug)]
 pub(crate) struct PeerCounters {
     /// Frames sent.
     pub(crate) sent: Counter,
-    /// Frames dropped because their lane was full or down.
+    /// Frames dropped because their channel was full or down.
     pub(crate) dropped: Counter,
     /// Frames received.
     pub(crate) received: Counter,
-    /// Connections refused: wrong certificate, greeting or frame, or more than a stranger may open.
+    /// Connections refused: wrong certificate, greeting or frame, or too many from an unknown address.
     pub(crate) refused: Counter,
     /// Connections made.
     pub(crate) dialled: Counter,
     /// The peers that cannot be reached.
-    pub(crate) reach: reach::Reach,
+    pub(crate) reachability: reachability::Reachability,
 }
 
-const fn lane_byte(lane: Lane) -> u8 {
-    match lane {
-        Lane::Heartbeat => 0,
-        Lane::Normal => 1,
-        Lane::Bulk => 2,
+const fn channel_byte(channel: Channel) -> u8 {
+    match channel {
+        Channel::Heartbeat => 0,
+        Channel::Normal => 1,
+        Channel::Bulk => 2,
     }
 }
 
-const fn lane_from(byte: u8) -> Option<Lane> {
+const fn channel_from(byte: u8) -> Option<Channel> {
     match byte {
-        0 => Some(Lane::Heartbeat),
-        1 => Some(Lane::Normal),
-        2 => Some(Lane::Bulk),
+        0 => Some(Channel::Heartbeat),
+        1 => Some(Channel::Normal),
+        2 => Some(Channel::Bulk),
         _ => None,
     }
 }

@@ -1,9 +1,9 @@
 //! Sends parts of a damaged log or checkpoint from member to member.
 //!
 //! ```text
-//!   asker:   "catamaran-peer\0\x01"  0xFB  length(4)  RepairRequest (JSON)
+//!   client:  "catamaran-peer\0\x01"  0xFB  length(4)  RepairRequest (JSON)
 //!   member:  length(4)  Result<null, reason> (JSON)
-//!   asker:   ( length(4)  kind(1)  question )*
+//!   client:  ( length(4)  kind(1)  question )*
 //!   member:  to 1, entries:       length(4)  the answer of `replica::log`
 //!            to 2, a checkpoint:  length(4)  size of the file (8), zero if there is none
 //!                                 ( length(4)  a part of the file )*
@@ -15,9 +15,9 @@
 use super::admission::Admission;
 use super::frame::{Greeting, Hello, append, read_len};
 use super::join::{read, write};
-use super::pending::{Pending, PendingPlace};
+use super::keepalive;
+use super::pending::{Pending, PendingSlot};
 use super::resolve::connect_to_member;
-use super::silence;
 use crate::limits::{
     PEER_HANDSHAKE_MS, REPAIR_CHECKPOINT_BYTES_MAX, REPAIR_IDLE_MS, REPAIR_PART_BYTES, REPAIR_SESSIONS_MAX,
 };
@@ -42,8 +42,8 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-/// The lane byte of a connection that asks for parts of a log.
-pub(super) const REPAIR_LANE: u8 = 0xFB;
+/// The connection kind byte of a request for parts of a log.
+pub(super) const REPAIR_KIND: u8 = 0xFB;
 const KIND_ENTRIES: u8 = 1;
 const KIND_CHECKPOINT: u8 = 2;
 
@@ -55,13 +55,13 @@ struct RepairRequest {
 
 /// The answering side.
 #[derive(Clone)]
-pub(crate) struct RepairDesk {
+pub(crate) struct RepairHandler {
     dir: PathBuf,
     /// Limits the sessions, because each one reads the whole log.
     sessions: Arc<Semaphore>,
 }
 
-impl RepairDesk {
+impl RepairHandler {
     pub(crate) fn new(dir: &Path) -> Self {
         Self { dir: dir.to_owned(), sessions: Arc::new(Semaphore::new(REPAIR_SESSIONS_MAX)) }
     }
@@ -76,12 +76,12 @@ impl RepairDesk {
         let limit = Duration::from_millis(PEER_HANDSHAKE_MS);
         let request: RepairRequest = timeout(limit, read(stream)).await??;
         // Membership is checked first, so that another process cannot use up a session.
-        let place = match admission.check(request.from, identity) {
+        let permit = match admission.check(request.from, identity) {
             Err(refusal) => Err(refusal.to_string()),
             Ok(()) => self.sessions.try_acquire().map_err(|_| "it is busy answering other nodes".to_owned()),
         };
-        write(stream, &place.as_ref().map(|_| ()).map_err(Clone::clone)).await?;
-        let Ok(_place) = place else { return Ok(()) };
+        write(stream, &permit.as_ref().map(|_| ()).map_err(Clone::clone)).await?;
+        let Ok(_permit) = permit else { return Ok(()) };
         let dir = self.dir.clone();
         let examined = spawn_blocking(move || Salvage::examine(&StartReads::new(&dir))).await?;
         let salvage = Arc::new(examined.map_err(io::Error::other)?);
@@ -133,18 +133,18 @@ impl RepairDesk {
 }
 
 /// Serves only parts of logs and checkpoints, until the future is dropped. A node under repair runs this.
-pub(crate) async fn listen(listener: TcpListener, tls: Arc<CurrentTls>, admission: Admission, desk: RepairDesk) {
+pub(crate) async fn listen(listener: TcpListener, tls: Arc<CurrentTls>, admission: Admission, handler: RepairHandler) {
     let pending = Pending::default();
     loop {
         let Ok((stream, address)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        let place = pending.enter(client_of(address.ip().to_canonical()));
-        let ticket = place.ticket();
-        let (tls, admission, desk) = (tls.clone(), admission.clone(), desk.clone());
+        let slot = pending.enter(client_of(address.ip().to_canonical()));
+        let ticket = slot.ticket();
+        let (tls, admission, handler) = (tls.clone(), admission.clone(), handler.clone());
         let task = tokio::spawn(async move {
-            if let Err(error) = greet(stream, place, &tls, &admission, &desk).await {
+            if let Err(error) = greet(stream, slot, &tls, &admission, &handler).await {
                 tracing::debug!(%address, %error, "connection from a peer ended");
             }
         });
@@ -154,12 +154,12 @@ pub(crate) async fn listen(listener: TcpListener, tls: Arc<CurrentTls>, admissio
 
 async fn greet(
     stream: TcpStream,
-    place: PendingPlace,
+    slot: PendingSlot,
     tls: &CurrentTls,
     admission: &Admission,
-    desk: &RepairDesk,
+    handler: &RepairHandler,
 ) -> io::Result<()> {
-    silence::prepare(&stream)?;
+    keepalive::configure(&stream)?;
     let greeted = async {
         let mut stream = TlsAcceptor::from(tls.get().server).accept(stream).await?;
         let greeting = Hello::read(&mut stream).await?;
@@ -169,10 +169,10 @@ async fn greet(
     let identity = PeerIdentity::of(stream.get_ref().1.peer_certificates());
     match (greeting, identity) {
         (Greeting::Repair, Some(identity)) => {
-            let (desk, admission) = (desk.clone(), admission.clone());
-            drop(place);
-            // This is a separate task, because the task of the connection is ended when its place is needed.
-            let serve = async move { desk.serve(&mut stream, &admission, &identity).await };
+            let (handler, admission) = (handler.clone(), admission.clone());
+            drop(slot);
+            // This is a separate task, because the connection task is aborted when its slot is needed.
+            let serve = async move { handler.serve(&mut stream, &admission, &identity).await };
             tokio::spawn(serve).await.map_err(io::Error::other)?
         }
         _ => Ok(()),
@@ -198,7 +198,7 @@ impl Session {
         let opened = async {
             let mut stream = connect_to_member(&member.address, member.id, tls.get().client, admission).await?;
             super::frame::write_magic(&mut stream).await?;
-            stream.write_u8(REPAIR_LANE).await?;
+            stream.write_u8(REPAIR_KIND).await?;
             write(&mut stream, &RepairRequest { from: own }).await?;
             read::<Result<(), String>>(&mut stream).await?.map_err(io::Error::other)?;
             Ok(Self { stream })

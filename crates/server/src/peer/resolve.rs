@@ -22,30 +22,30 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::ClientConfig;
 
-struct Question {
+struct Lookup {
     name: String,
     answer: oneshot::Sender<io::Result<Vec<SocketAddr>>>,
 }
 
 /// The queue to the resolver threads of a node. Commands have no such threads and no sandbox.
-static THREADS: OnceLock<SyncSender<Question>> = OnceLock::new();
+static THREADS: OnceLock<SyncSender<Lookup>> = OnceLock::new();
 
 /// Starts the resolver threads. This runs before the process enters its sandbox, which forbids the files that they
 /// read. They enter their own sandbox.
 pub(crate) fn start(is_sandboxed: bool) -> Result<(), Problem> {
-    let (queue, questions) = sync_channel(RESOLVES_WAITING_MAX);
-    let questions = Arc::new(Mutex::new(questions));
+    let (queue, lookups) = sync_channel(RESOLVES_WAITING_MAX);
+    let lookups = Arc::new(Mutex::new(lookups));
     for index in 0..RESOLVER_THREADS {
-        let questions = questions.clone();
+        let lookups = lookups.clone();
         let (done, is_ready) = std::sync::mpsc::channel();
         let work = move || {
             if is_sandboxed {
                 sandbox::enter_as_resolver();
             }
             let _ = done.send(());
-            run(&questions, look_up);
+            run(&lookups, look_up);
         };
-        let failed = |error| Problem::new(Exit::Failed, "a thread cannot be started", error);
+        let failed = |error| Problem::new(Exit::Failed, "cannot start a thread", error);
         std::thread::Builder::new().name(format!("resolve-{index}")).spawn(work).map_err(failed)?;
         // The system call filter covers all threads, and would stop this thread from entering its own sandbox.
         let _ = is_ready.recv();
@@ -59,11 +59,11 @@ fn look_up(name: &str) -> io::Result<Vec<SocketAddr>> {
     Ok(name.to_socket_addrs()?.take(PEER_ADDRESSES_MAX).collect())
 }
 
-fn run(questions: &Mutex<Receiver<Question>>, mut look_up: impl FnMut(&str) -> io::Result<Vec<SocketAddr>>) {
+fn run(lookups: &Mutex<Receiver<Lookup>>, mut look_up: impl FnMut(&str) -> io::Result<Vec<SocketAddr>>) {
     loop {
         // No code under the lock can panic, so a poisoned lock is safe to use.
-        let question = questions.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Question { name, answer }) = question else { return };
+        let lookup = lookups.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(Lookup { name, answer }) = lookup else { return };
         // The dialler has given up.
         if answer.is_closed() {
             continue;
@@ -81,8 +81,8 @@ async fn resolve(address: &str) -> io::Result<Vec<SocketAddr>> {
         return Ok(tokio::net::lookup_host(address).await?.take(PEER_ADDRESSES_MAX).collect());
     };
     let (answer, answered) = oneshot::channel();
-    let question = Question { name: address.to_owned(), answer };
-    threads.try_send(question).map_err(|_| io::Error::other("too many names of peers wait to be resolved"))?;
+    let lookup = Lookup { name: address.to_owned(), answer };
+    threads.try_send(lookup).map_err(|_| io::Error::other("too many lookups of peer names are queued"))?;
     answered.await.map_err(io::Error::other)?
 }
 
@@ -150,18 +150,18 @@ mod tests {
     }
 
     #[test]
-    fn threads_answer_and_skip_what_nobody_waits_for() {
-        let (queue, questions) = sync_channel(4);
+    fn resolver_threads_skip_abandoned_lookups() {
+        let (queue, lookups) = sync_channel(4);
         let ask = |name: &str| {
             let (answer, answered) = oneshot::channel();
-            queue.send(Question { name: name.into(), answer }).unwrap();
+            queue.send(Lookup { name: name.into(), answer }).unwrap();
             answered
         };
         drop(ask("given-up.test:1"));
         let answered = ask("localhost:7");
         drop(queue);
         let mut looked_up = Vec::new();
-        run(&Mutex::new(questions), |name| {
+        run(&Mutex::new(lookups), |name| {
             looked_up.push(name.to_owned());
             look_up(name)
         });

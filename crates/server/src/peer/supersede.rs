@@ -30,8 +30,8 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::server::TlsStream;
 
-/// The lane byte of a connection that announces a superseded cluster.
-pub(super) const SUPERSEDE_LANE: u8 = 0xFA;
+/// The connection kind byte of the message that a cluster is superseded.
+pub(super) const SUPERSEDE_KIND: u8 = 0xFA;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Superseded {
@@ -179,7 +179,7 @@ impl Superseder {
         loop {
             for member in self.old.members.iter().filter(|member| member.address != self.own) {
                 let limit = Duration::from_millis(PEER_DIAL_BACK_MS);
-                let answer = tokio::time::timeout(limit, self.tell(member)).await;
+                let answer = tokio::time::timeout(limit, self.notify(member)).await;
                 let (node, address) = (node_number(member.id), &member.address);
                 match answer.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
                     Ok(Ok(())) => tracing::warn!(node, address, "a running node of the old cluster now exits"),
@@ -191,12 +191,12 @@ impl Superseder {
         }
     }
 
-    async fn tell(&self, member: &OldMember) -> io::Result<Result<(), String>> {
+    async fn notify(&self, member: &OldMember) -> io::Result<Result<(), String>> {
         let stream = resolve::connect(&member.address).await?;
         let connector = TlsConnector::from(self.tls.client.clone());
         let mut stream = connector.connect(server_name(node_number(member.id)), stream).await?;
         super::frame::write_magic(&mut stream).await?;
-        stream.write_u8(SUPERSEDE_LANE).await?;
+        stream.write_u8(SUPERSEDE_KIND).await?;
         write(&mut stream, &Superseded { from: self.old.from, by: self.old.by.clone() }).await?;
         read(&mut stream).await
     }

@@ -1,7 +1,7 @@
-//! Capabilities: a node needs at most the one for ports below 1024, which it opens once it can answer.
+//! Capabilities: a node needs at most the one for ports below 1024, which it opens when it can serve.
 //!
-//! It needs none for the rest: threads only ever lower themselves, limits on open files are raised to the hard limit,
-//! and its files belong to its user.
+//! Nothing else needs one: threads only lower their priority, the limit of open files is raised to the hard limit, and
+//! the files belong to its user.
 
 use super::Enforced;
 use crate::node::system::effective_user;
@@ -11,27 +11,27 @@ use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Ports from this one on are everyone's, unless the system says otherwise.
+/// Ports from this one on need no privilege, unless the system is configured otherwise.
 const UNPRIVILEGED_PORT: u16 = 1_024;
 
-/// Whether it takes a privilege to open the port of an address.
+/// Whether the port of an address needs a privilege.
 pub(super) fn is_low(address: SocketAddr) -> bool {
     let first = std::fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start");
     let first = first.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(UNPRIVILEGED_PORT);
-    // Port 0 is any that is free, from the range of high ones.
+    // Port 0 means any free port, which is always a high one.
     (1..first).contains(&address.port())
 }
 
-/// Root without capabilities may not read what belongs to others.
+/// Warns if root, which loses its capabilities, cannot access the files of another user.
 pub(super) fn warn_of_other_owner(dir: &Path) {
     let owner = std::fs::metadata(dir).map(|data| data.uid());
     if let (0, Ok(uid @ 1..)) = (effective_user(), owner) {
         let dir = dir.display();
-        tracing::warn!(%dir, uid, "the node runs as root, but its directory is another user's: run it as that user");
+        tracing::warn!(%dir, uid, "the node runs as root, but another user owns its directory: run it as that user");
     }
 }
 
-/// Drops all, for good: also from the bounding set, where the process may.
+/// Drops all capabilities irrevocably, also from the bounding set if the process may.
 pub(super) fn drop_all(keeps_low_ports: bool) -> Result<Enforced, CapsError> {
     let has = |capability| caps::has_cap(None, CapSet::Permitted, capability);
     let mut kept = CapsHashSet::new();
@@ -44,11 +44,12 @@ pub(super) fn drop_all(keeps_low_ports: bool) -> Result<Enforced, CapsError> {
     caps::clear(None, CapSet::Inheritable)?;
     caps::set(None, CapSet::Effective, &kept)?;
     caps::set(None, CapSet::Permitted, &kept)?;
-    // Without the bounding set only a program with file capabilities could get them back, which no_new_privs prevents.
+    // If the bounding set remains, only a program with file capabilities could regain them, which no_new_privs
+    // prevents.
     Ok(if is_bounded { Enforced::Fully } else { Enforced::Partly })
 }
 
-/// Says whether the bounding set has no others now.
+/// Returns whether the bounding set now has no others.
 fn drop_bounding(kept: &CapsHashSet) -> Result<bool, CapsError> {
     let mut is_bounded = true;
     for capability in caps::runtime::thread_all_supported().difference(kept) {

@@ -1,6 +1,6 @@
-//! Which files a process may use from now on.
+//! The files that a process may use in the sandbox.
 //!
-//! Files that are replaced get a new inode each time: what is allowed is always their directory.
+//! A replaced file gets a new inode, so the rules name its directory.
 
 use crate::config::Config;
 use crate::config::tls::Tls;
@@ -12,8 +12,8 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use std::path::{Path, PathBuf};
 
-/// What libraries look at: entropy, the control group, the limits on cores and memory; and the program itself, for
-/// the lines of a panic.
+/// Files that libraries read: entropy, the control group, limits of cores and memory; and the program itself, for
+/// backtraces.
 const SYSTEM: [&str; 8] = [
     "/proc/self",
     "/proc/meminfo",
@@ -40,7 +40,7 @@ const RESOLVER: [&str; 10] = [
     "/run/connman",
 ];
 
-/// Directories and files, with all below them.
+/// Directories, including everything below them, and files.
 #[derive(Default, Debug)]
 pub(super) struct Files {
     /// Read and written.
@@ -50,15 +50,15 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Those of a node.
+    /// The files of a node.
     pub(super) fn of_node(config: &Config, file: &Path) -> Self {
         let mut files = Self::default();
         // SIGHUP reads the configuration again.
         files.read_beside(file);
-        // The lock, the audit log and marks lie beside the data.
+        // The lock, the audit log and marker files are beside the data.
         files.written.push(config.dir.clone());
         files.write_beside(&config.dir);
-        // Data keys, authorities and the node's certificate are replaced by the node itself.
+        // The node itself replaces data keys, CAs and its certificate.
         files.write_beside(&config.data_key_file);
         config.wrapping_key_file.iter().for_each(|file| files.write_beside(file));
         let peer = &config.peer;
@@ -84,7 +84,7 @@ impl Files {
         files
     }
 
-    /// Those of a client that keeps names.
+    /// The files of `catamaran ddns`.
     pub(super) fn of_ddns<'a>(writable: impl IntoIterator<Item = &'a Path>) -> Self {
         let mut files = Self { read: vec!["/".into()], ..Self::default() };
         writable.into_iter().for_each(|file| files.write_beside(file));
@@ -100,7 +100,7 @@ impl Files {
     }
 }
 
-/// Where a file lies, and where it lies in truth: certbot's are links into another directory.
+/// The directory of a file, and that of its target: the files of certbot are links into another directory.
 fn directories_of(file: &Path) -> Vec<PathBuf> {
     let parent = |file: &Path| match file.parent() {
         Some(dir) if dir.as_os_str().is_empty() => PathBuf::from("."),
@@ -112,7 +112,7 @@ fn directories_of(file: &Path) -> Vec<PathBuf> {
     directories
 }
 
-/// Whether the certificate for clients is the cluster's own: then the node renews it.
+/// Whether the cluster issued the certificate for clients. Then the node renews it.
 fn is_of_cluster(tls: &Tls, config: &Config) -> bool {
     let peer = &config.peer;
     let files = PeerFiles { ca: peer.ca_file.clone(), cert: peer.cert_file.clone(), key: peer.key_file.clone() };

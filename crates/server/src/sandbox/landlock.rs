@@ -1,7 +1,7 @@
-//! Landlock: the kernel checks each file that is opened against what is allowed here, for every user.
+//! Landlock: the kernel checks each opened file against these rules, for every user.
 //!
-//! Connecting to the sockets of `external` rules is no access to a file, and sockets have rules of their own; neither
-//! is restricted. Programs cannot be executed: no directory has that right.
+//! Connecting to the sockets of `external` rules is not a file access, and is not restricted. Programs cannot be
+//! executed: no directory has that right.
 
 use super::Enforced;
 use super::files::Files;
@@ -11,10 +11,11 @@ use landlock::{
 };
 use std::path::Path;
 
-/// The newest set of rights that is asked for; an older kernel grants what it knows.
+/// The newest set of rights to request. An older kernel enforces what it knows.
 const RIGHTS: ABI = ABI::V6;
 
-/// Restricts this thread, and all that it starts, to these files. It may send signals to itself only.
+/// Restricts this thread, and the threads that it starts, to these files. They may only send signals within the
+/// process.
 pub(super) fn restrict(files: &Files) -> Result<Enforced, RulesetError> {
     let mut rules = Ruleset::default().handle_access(AccessFs::from_all(RIGHTS))?.scope(Scope::Signal)?.create()?;
     for path in &files.read {
@@ -30,17 +31,17 @@ pub(super) fn restrict(files: &Files) -> Result<Enforced, RulesetError> {
     })
 }
 
-/// Files, directories and sockets; no devices, no links to elsewhere.
+/// Rights for files, directories and sockets, but not for devices or links.
 fn written() -> BitFlags<AccessFs> {
     make_bitflags!(AccessFs::{
         ReadFile | ReadDir | WriteFile | Truncate | RemoveFile | RemoveDir | MakeReg | MakeDir | MakeSock | Refer
     })
 }
 
-/// What is not there cannot be allowed, and is not needed.
+/// A missing path cannot have a rule, and needs none.
 fn allow(rules: RulesetCreated, path: &Path, access: BitFlags<AccessFs>) -> Result<RulesetCreated, RulesetError> {
     let Ok(fd) = PathFd::new(path) else { return Ok(rules) };
-    // A file has no rights of directories.
+    // Directory rights do not apply to files.
     let access = if path.is_dir() { access } else { access & AccessFs::from_file(RIGHTS) };
     rules.add_rule(PathBeneath::new(fd, access))
 }

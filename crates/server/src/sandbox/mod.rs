@@ -8,8 +8,8 @@
 //!   seccomp        system calls: those that it uses; any other fails with EPERM, and the kernel logs it
 //! ```
 //!
-//! It is done before the first thread starts: capabilities and Landlock are a thread's own, and new threads inherit
-//! them. What a kernel does not know is left out and said once.
+//! The process enters the sandbox before it starts threads: capabilities and Landlock apply per thread, and new threads
+//! inherit them. Parts that the kernel does not support are skipped, with one warning.
 
 mod capabilities;
 mod files;
@@ -32,15 +32,15 @@ use std::sync::OnceLock;
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Enforced {
-    /// Not at all: it was turned off, or the kernel does not know it.
+    /// Disabled, or unknown to the kernel.
     #[default]
     No,
-    /// As far as an older kernel knows it.
+    /// As far as an older kernel supports it.
     Partly,
     Fully,
 }
 
-/// What the process has given up.
+/// The state of the sandbox of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub(crate) struct SandboxState {
     pub(crate) capabilities: Enforced,
@@ -52,7 +52,7 @@ pub(crate) struct SandboxState {
 impl SandboxState {
     /// Writes its metrics.
     pub(crate) fn write(self, page: &mut Page) {
-        let help = "How far a part of the sandbox is in force; 0: not, 1: as far as an older kernel can, 2: fully.";
+        let help = "Enforcement of a part of the sandbox; 0: off, 1: as far as an older kernel supports it, 2: full.";
         let mut family = page.family("catamaran_sandbox", Kind::Gauge, help);
         for (part, enforced) in self.parts() {
             family.series(&[("part", part)], enforced as u8);
@@ -71,7 +71,7 @@ impl SandboxState {
 
 static STATE: OnceLock<SandboxState> = OnceLock::new();
 
-/// What this process has given up.
+/// The state of the sandbox of this process.
 pub(crate) fn state() -> SandboxState {
     STATE.get().copied().unwrap_or_default()
 }
@@ -83,7 +83,7 @@ pub(crate) fn enter_as_node(config: &Config, file: &Path) {
         return;
     }
     capabilities::warn_of_other_owner(&config.dir);
-    // Peers and operators have their sockets already; those for clients are opened once the node can answer.
+    // The sockets for peers and operators are open already. Those for clients are opened when the node can serve.
     let tls = config.dns.tls.iter().flat_map(|tls| [&tls.dot, &tls.doh, &tls.doq]).flatten();
     let keeps_low_ports = config.dns.listen.iter().chain(tls).any(|address| capabilities::is_low(*address));
     enter(keeps_low_ports, &Files::of_node(config, file), seccomp::NODE_FAMILIES);
@@ -92,12 +92,12 @@ pub(crate) fn enter_as_node(config: &Config, file: &Path) {
 /// Enters the sandbox of a thread that resolves names of peers. It may read the system's files, and write none. The
 /// node's system call filter, installed later, also covers this thread.
 pub(crate) fn enter_as_resolver() {
-    told("capabilities", capabilities::drop_all(false));
-    told("Landlock", landlock::restrict(&Files::of_resolver()));
+    log_failure("capabilities", capabilities::drop_all(false));
+    log_failure("Landlock", landlock::restrict(&Files::of_resolver()));
 }
 
-/// Gives up what `catamaran ddns` does not need. It resolves names, for which the C library reads files of the whole
-/// system: only writing is restricted.
+/// Enters the sandbox of `catamaran ddns`. To resolve names, the C library reads files of the whole system, so only
+/// writing is restricted.
 pub(crate) fn enter_as_ddns<'a>(writable: impl IntoIterator<Item = &'a Path>, metrics: Option<SocketAddr>) {
     let keeps_low_ports = metrics.is_some_and(capabilities::is_low);
     enter(keeps_low_ports, &Files::of_ddns(writable), seccomp::DDNS_FAMILIES);
@@ -105,10 +105,10 @@ pub(crate) fn enter_as_ddns<'a>(writable: impl IntoIterator<Item = &'a Path>, me
 
 fn enter(keeps_low_ports: bool, files: &Files, families: &[libc::c_int]) {
     let state = SandboxState {
-        capabilities: told("capabilities", capabilities::drop_all(keeps_low_ports)),
-        no_new_privs: told("no_new_privs", seccomp::set_no_new_privs()),
-        landlock: told("Landlock", landlock::restrict(files)),
-        seccomp: told("seccomp", seccomp::install(families)),
+        capabilities: log_failure("capabilities", capabilities::drop_all(keeps_low_ports)),
+        no_new_privs: log_failure("no_new_privs", seccomp::set_no_new_privs()),
+        landlock: log_failure("Landlock", landlock::restrict(files)),
+        seccomp: log_failure("seccomp", seccomp::install(families)),
     };
     tracing::info!(
         capabilities = ?state.capabilities,
@@ -116,16 +116,16 @@ fn enter(keeps_low_ports: bool, files: &Files, families: &[libc::c_int]) {
         landlock = ?state.landlock,
         seccomp = ?state.seccomp,
         keeps_low_ports,
-        "in the sandbox"
+        "entered the sandbox"
     );
-    // A process enters once.
+    // A process enters the sandbox once.
     let _ = STATE.set(state);
 }
 
-/// An odd kernel is no reason not to serve: it is said, and the rest goes on.
-fn told<E: Display>(part: &str, outcome: Result<Enforced, E>) -> Enforced {
+/// Logs a failed part of the sandbox and continues: an unusual kernel must not prevent the node from serving.
+fn log_failure<E: Display>(part: &str, outcome: Result<Enforced, E>) -> Enforced {
     outcome.unwrap_or_else(|error| {
-        tracing::warn!(part, %error, "a part of the sandbox is not in force");
+        tracing::warn!(part, %error, "cannot enable a part of the sandbox");
         Enforced::No
     })
 }

@@ -1,7 +1,7 @@
-//! The filter of system calls: a list of what is allowed; any other call fails with EPERM, and the kernel logs it.
+//! The system call filter: a list of allowed calls. Any other call fails with EPERM, and the kernel logs it.
 //!
-//! Nothing is killed: a call that was forgotten here is an error of that call. Calls that the C library only tries,
-//! and those that are newer than this list, fail with ENOSYS instead, as on an older kernel: then it uses another one.
+//! No process is killed: a call that is missing here is an error of that call. Calls that the C library only tries, and
+//! calls newer than this list, fail with ENOSYS as on an older kernel. Then the library uses another call.
 #![expect(unsafe_code, reason = "plain system calls; each block argues its safety")]
 
 use super::Enforced;
@@ -12,12 +12,12 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompCondition, SeccompFilter, Se
 use std::collections::BTreeMap;
 use std::io;
 
-/// What a node opens sockets of: `external` rules, IPv4, IPv6.
+/// Socket families of a node: `external` rules, IPv4, IPv6.
 pub(super) const NODE_FAMILIES: &[libc::c_int] = &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6];
-/// And what the kernel tells addresses of interfaces by.
+/// Socket families of `catamaran ddns`, with netlink for the addresses of interfaces.
 pub(super) const DDNS_FAMILIES: &[libc::c_int] = &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
-/// All that a new thread may not have of its own.
+/// Namespaces that a new thread must not create.
 const NAMESPACES: libc::c_int = libc::CLONE_NEWNS
     | libc::CLONE_NEWCGROUP
     | libc::CLONE_NEWUTS
@@ -29,7 +29,7 @@ const NAMESPACES: libc::c_int = libc::CLONE_NEWNS
 /// Conditions of a call, all of which must hold.
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// No program that this process starts gets more rights than it has; what [`install`] needs without privileges.
+/// Prevents started programs from getting more rights. [`install`] needs this without privileges.
 pub(super) fn set_no_new_privs() -> io::Result<Enforced> {
     // SAFETY: the call has no pointers.
     match unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } {
@@ -38,14 +38,15 @@ pub(super) fn set_no_new_privs() -> io::Result<Enforced> {
     }
 }
 
-/// Filters the calls of all threads, from now on and for good.
+/// Filters the calls of all threads, irrevocably.
 pub(super) fn install(families: &[libc::c_int]) -> io::Result<Enforced> {
     let eperm = SeccompAction::Errno(libc::EPERM as u32);
     let enosys = SeccompAction::Errno(libc::ENOSYS as u32);
-    // Of two filters the stricter answer counts: what is only tried is allowed by the second, for the first to refuse.
+    // The stricter result of two filters counts. The second filter allows calls that are only tried, so that the first
+    // one refuses them.
     let tried: Rules = tried().map(|call| (call, Vec::new())).collect();
     let allowed = compile(allowed(families).map_err(io::Error::other)?, eperm, SeccompAction::Allow)?;
-    // Each new thread tries `clone3`: no line in the kernel's log is worth that.
+    // Each new thread tries `clone3`, which needs no line in the log of the kernel.
     load(&compile(tried, SeccompAction::Allow, enosys)?, 0)?;
     load(&allowed, libc::SECCOMP_FILTER_FLAG_LOG)?;
     Ok(Enforced::Fully)
@@ -55,7 +56,7 @@ fn tried() -> impl Iterator<Item = i64> {
     TRIED.into_iter().flatten()
 }
 
-/// What is allowed, with its conditions; none are needed by most.
+/// The allowed calls with their conditions; most have none.
 fn allowed(families: &[libc::c_int]) -> Result<Rules, seccompiler::BackendError> {
     let one = |argument, length, how, value: libc::c_int| {
         SeccompRule::new(vec![SeccompCondition::new(argument, length, how, value as u32 as u64)?])
@@ -74,7 +75,7 @@ fn allowed(families: &[libc::c_int]) -> Result<Rules, seccompiler::BackendError>
             libc::SYS_clone,
             vec![one(0, Qword, MaskedEq((libc::CLONE_THREAD | NAMESPACES) as u32 as u64), libc::CLONE_THREAD)?],
         ),
-        // An abort signals its own process.
+        // `abort` sends a signal to its own process.
         (libc::SYS_tgkill, any_of(0, &[own_pid])?),
         (libc::SYS_prlimit64, any_of(0, &[0, own_pid])?),
         (
@@ -112,8 +113,8 @@ fn compile(rules: Rules, otherwise: SeccompAction, matching: SeccompAction) -> i
     BpfProgram::try_from(filter).map_err(io::Error::other)
 }
 
-/// For all threads, and without the slower branches that older kernels give to those with a filter: nothing here runs
-/// code of strangers. Kernels before 4.17 know neither that nor `log`, lines in the kernel's log.
+/// Loads a filter for all threads. It disables the slower branches that older kernels give to filtered threads, because
+/// no code of strangers runs here. Kernels before 4.17 know neither this flag nor `log`.
 fn load(program: &[sock_filter], log: libc::c_ulong) -> io::Result<()> {
     let all = libc::SECCOMP_FILTER_FLAG_TSYNC;
     load_with(program, all | log | libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW).or_else(|_| load_with(program, all))

@@ -1,9 +1,9 @@
-//! The system calls that are allowed: what the daemon was seen to use (`strace -f -c` of the integration tests), what
-//! its libraries use in rarer cases, and nothing that makes processes, namespaces, mounts, keys or kernel code.
+//! The allowed system calls: those that the daemon was seen to use (`strace -f -c` of the integration tests), and those
+//! that its libraries use in rarer cases. None creates processes, namespaces, mounts, keys or kernel code.
 
 use std::ops::RangeInclusive;
 
-/// Without conditions.
+/// Calls that are allowed without conditions.
 #[rustfmt::skip]
 pub(super) const ALLOWED: &[i64] = &[
     // Messages of clients and peers.
@@ -29,7 +29,7 @@ pub(super) const ALLOWED: &[i64] = &[
     libc::SYS_mmap, libc::SYS_munmap, libc::SYS_mremap, libc::SYS_mprotect, libc::SYS_madvise, libc::SYS_mincore,
     libc::SYS_msync, libc::SYS_mlock, libc::SYS_mlock2, libc::SYS_munlock, libc::SYS_brk, libc::SYS_membarrier,
     libc::SYS_mseal, libc::SYS_get_mempolicy,
-    // Threads and how they are scheduled; the process itself.
+    // Threads, scheduling, and the process itself.
     libc::SYS_set_robust_list, libc::SYS_get_robust_list, libc::SYS_set_tid_address, libc::SYS_rseq, libc::SYS_exit,
     libc::SYS_exit_group, libc::SYS_gettid, libc::SYS_getpid, libc::SYS_getppid, libc::SYS_getuid, libc::SYS_geteuid,
     libc::SYS_getgid, libc::SYS_getegid, libc::SYS_getgroups, libc::SYS_capget, libc::SYS_sched_yield,
@@ -58,12 +58,12 @@ pub(super) const ALLOWED_LEGACY: &[i64] = &[
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) const ALLOWED_LEGACY: &[i64] = &[];
 
-/// What fails as on a kernel that does not have it. A filter cannot look at what `clone3` is given, so threads are made
-/// with `clone`; the others are the futexes of Linux 6.7, and all that is newer than Linux 6.10.
+/// Calls that fail with ENOSYS. A filter cannot check the arguments of `clone3`, so threads are created with `clone`.
+/// The others are the futexes of Linux 6.7, and all calls newer than Linux 6.10.
 pub(super) const TRIED: [RangeInclusive<i64>; 3] =
     [libc::SYS_clone3..=libc::SYS_clone3, FUTEX_WAKE..=FUTEX_WAKE + 2, NEWER..=NEWER + 48];
 
-/// `fchmodat2`, which the C library tries before `fchmodat`: as below, one number for all machines.
+/// `fchmodat2`, which the C library tries before `fchmodat`. The number is the same on all machines.
 const FCHMODAT2: i64 = 452;
 
 /// `futex_wake`, and after it `futex_wait` and `futex_requeue`: new calls have the same number on all machines.

@@ -1,4 +1,4 @@
-//! Processes of their own that enter the sandbox and try to get out: the test runs itself.
+//! Child processes that enter the sandbox and try to escape. The test runs itself.
 #![expect(unsafe_code, reason = "system calls that must fail; each block argues its safety")]
 
 use super::files::Files;
@@ -10,20 +10,20 @@ use std::process::{Command, Output};
 
 const CHILD: &str = "CATAMARAN_TEST_SANDBOX";
 
-/// Runs `test` of this file in a process of its own, which finds `word` in its environment.
+/// Runs `test` in a child process with `word` in its environment.
 fn run(test: &str, word: &str) -> Output {
     let test = format!("sandbox::tests::{test}");
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", &test, "--nocapture", "--test-threads=1"]).env(CHILD, word).output().unwrap()
 }
 
-fn assert_ends_well(test: &str, word: &str) {
+fn assert_child_succeeds(test: &str, word: &str) {
     let output = run(test, word);
-    let said = [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy).concat();
-    assert!(output.status.success() && said.contains("the child is through"), "{test} {word}: {said}");
+    let output_text = [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy).concat();
+    assert!(output.status.success() && output_text.contains("the child is done"), "{test} {word}: {output_text}");
 }
 
-/// Calls that nothing in a node needs, with arguments that make them harmless where they are allowed.
+/// Calls that a node does not need, with arguments that make them harmless if they are allowed.
 const DANGEROUS: [(&str, i64); 36] = [
     ("execve", libc::SYS_execve),
     ("execveat", libc::SYS_execveat),
@@ -70,16 +70,16 @@ fn error_of(call: i64, first: u64) -> Option<i32> {
 }
 
 #[test]
-fn what_a_node_does_not_need_fails_and_kills_nothing() {
-    const TEST: &str = "what_a_node_does_not_need_fails_and_kills_nothing";
+fn forbidden_calls_fail_without_killing_the_process() {
+    const TEST: &str = "forbidden_calls_fail_without_killing_the_process";
     if std::env::var_os(CHILD).is_none() {
-        return assert_ends_well(TEST, "child");
+        return assert_child_succeeds(TEST, "child");
     }
     let is_refused = |call, first| error_of(call, first) == Some(libc::EPERM);
     // Without the filter it is not EPERM: root is told that the arguments are bad, others are not let near some.
     assert!(!is_refused(libc::SYS_personality, 0xffff_ffff));
     seccomp::set_no_new_privs().unwrap();
-    // One that runs already is filtered too.
+    // A thread that is already running is filtered too.
     let (go, wait) = std::sync::mpsc::channel::<()>();
     let other = std::thread::spawn(move || {
         let _ = wait.recv();
@@ -112,7 +112,7 @@ fn what_a_node_does_not_need_fails_and_kills_nothing() {
     assert_eq!(std::thread::spawn(|| 7).join().unwrap(), 7);
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.send_to(b"x", socket.local_addr().unwrap()).unwrap();
-    eprintln!("the child is through");
+    eprintln!("the child is done");
 }
 
 #[test]
@@ -125,13 +125,13 @@ fn files_outside_are_neither_read_nor_written() {
             std::fs::create_dir(at(name)).unwrap();
             std::fs::write(at(name).join("file"), name).unwrap();
         }
-        return assert_ends_well(TEST, dir.path().to_str().unwrap());
+        return assert_child_succeeds(TEST, dir.path().to_str().unwrap());
     };
     let at = |name: &str| root.join(name);
     assert!(std::fs::read(at("secret/file")).is_ok(), "the test could not fail");
     let files = Files { written: vec![at("data"), at("none")], read: vec![at("certs"), at("archive/file")] };
     if landlock::restrict(&files).unwrap() == Enforced::No {
-        eprintln!("this kernel has no Landlock: the child is through");
+        eprintln!("this kernel has no Landlock: the child is done");
         return;
     }
     let is_denied =
@@ -157,15 +157,15 @@ fn files_outside_are_neither_read_nor_written() {
     std::fs::remove_dir(at("data/more")).unwrap();
     std::fs::File::options().write(true).open(at("data/linked")).unwrap().set_len(0).unwrap();
     assert!(is_denied(Command::new("/bin/true").status().map(drop)), "programs");
-    eprintln!("the child is through");
+    eprintln!("the child is done");
 }
 
 #[test]
 fn capabilities_are_dropped_for_good() {
     const TEST: &str = "capabilities_are_dropped_for_good";
     let Some(word) = std::env::var(CHILD).ok() else {
-        assert_ends_well(TEST, "none");
-        return assert_ends_well(TEST, "ports");
+        assert_child_succeeds(TEST, "none");
+        return assert_child_succeeds(TEST, "ports");
     };
     let sets = || {
         let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
@@ -185,5 +185,5 @@ fn capabilities_are_dropped_for_good() {
     let may_shrink = before[0] & 1 << 8 != 0;
     assert_eq!(bounding, if may_shrink { kept & before[4] } else { before[4] });
     assert_eq!(outcome == Enforced::Fully, bounding & !kept == 0);
-    eprintln!("the child is through");
+    eprintln!("the child is done");
 }

@@ -1,4 +1,4 @@
-//! The cluster's certificate authority (CA).
+//! The cluster's CA.
 
 use crate::files::{Readers, read_bounded, write_atomic};
 use crate::limits::SMALL_FILE_BYTES_MAX;
@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub(crate) const LIFE: Duration = Duration::from_secs(365 * 86_400);
 
 /// Signs certificates of nodes.
-pub(crate) struct CertificateAuthority {
+pub(crate) struct Ca {
     cert: CertificateDer<'static>,
     issuer: Issuer<'static, KeyPair>,
 }
@@ -28,7 +28,7 @@ pub(crate) struct NodeCertificate {
     pub(crate) key_pem: String,
 }
 
-impl CertificateAuthority {
+impl Ca {
     /// Loads the CA from its two files, or creates it.
     pub(crate) fn load_or_make(cert: &Path, key: &Path) -> io::Result<Self> {
         match read_bounded(key, SMALL_FILE_BYTES_MAX) {
@@ -62,7 +62,7 @@ impl CertificateAuthority {
         Ok(Self { cert: CertificateDer::from(cert.to_vec()), issuer: Issuer::new(params(), key_pair) })
     }
 
-    /// The certificate of the CA.
+    /// The CA's of the CA.
     pub(crate) fn cert_der(&self) -> CertificateDer<'static> {
         self.cert.clone()
     }
@@ -150,7 +150,7 @@ pub(crate) fn to_pem(cert: &[u8]) -> String {
 /// The names of a node for clients on this machine.
 const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
-/// The parameters of the CA certificate, without its key. They never change, since they identify the issuer.
+/// The CA's certificate, without its key. They never change, since they identify the issuer.
 fn params() -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = rcgen::DistinguishedName::new();

@@ -193,18 +193,18 @@ fn provider() -> CryptoProvider {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tls::ca::CertificateAuthority;
+    use crate::tls::ca::Ca;
 
     #[test]
     fn a_changed_certificate_is_loaded_and_a_bad_one_is_not() {
         let dir = crate::test_dir("certificate");
         let at = |name: &str| dir.path().join(name);
-        let authority = CertificateAuthority::load_or_make(&at("ca.pem"), &at("ca.key")).unwrap();
+        let ca = Ca::load_or_make(&at("ca.pem"), &at("ca.key")).unwrap();
         let save = |cert: &str, key: &str| {
             std::fs::write(at("c.pem"), cert).unwrap();
             std::fs::write(at("c.key"), key).unwrap();
         };
-        let [first, second] = [1, 2].map(|id| authority.issue(id).unwrap());
+        let [first, second] = [1, 2].map(|id| ca.issue(id).unwrap());
         let counters = Arc::<CertificateCounters>::default();
         let load = || Certificate::load(&at("c.pem"), &at("c.key"), counters.clone());
         assert!(load().unwrap_err().to_string().contains("c.pem"), "not there");

@@ -1,6 +1,6 @@
 //! TLS between the nodes of a cluster, and with clients.
 
-// Mutual TLS between nodes: the CA of the cluster, and a certificate for each node.
+// Mutual TLS between nodes: a CA of the cluster, and a certificate for each node.
 pub(crate) mod ca;
 pub(crate) mod peer_identity;
 pub(crate) mod session;

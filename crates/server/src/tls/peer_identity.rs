@@ -57,33 +57,33 @@ pub(crate) fn pin_of(public_key: &[u8]) -> [u8; 32] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tls::ca::CertificateAuthority;
+    use crate::tls::ca::Ca;
     use rustls::pki_types::pem::PemObject;
 
     const AGAIN: NodeId = 1 << 32 | 4;
 
     #[test]
     fn a_certificate_is_about_one_member() {
-        let authority = CertificateAuthority::make().unwrap();
+        let ca = Ca::make().unwrap();
         let identity = |cert_pem: &str| {
             let cert = CertificateDer::from_pem_slice(cert_pem.as_bytes()).unwrap();
             PeerIdentity::of(Some(&[cert])).unwrap()
         };
-        let (first, again) = (authority.issue(4).unwrap(), authority.issue(AGAIN).unwrap());
+        let (first, again) = (ca.issue(4).unwrap(), ca.issue(AGAIN).unwrap());
         let about = |cert_pem: &str| [4, AGAIN, 2 << 32 | 4, 14, 1].map(|id| identity(cert_pem).is_about(id));
         assert_eq!(about(&first.cert_pem), [true, false, false, false, false]);
         assert_eq!(about(&again.cert_pem), [false, true, false, false, false]);
         assert_ne!(identity(&first.cert_pem).pin, identity(&again.cert_pem).pin);
         assert!(PeerIdentity::of(None).is_none() && PeerIdentity::of(Some(&[])).is_none());
         // A certificate for clients on this machine names no node.
-        assert_eq!(about(&authority.issue_local().unwrap().cert_pem), [false; 5]);
+        assert_eq!(about(&ca.issue_local().unwrap().cert_pem), [false; 5]);
     }
 
     #[test]
     fn a_pin_is_of_the_key_and_outlives_the_certificate() {
-        let authority = CertificateAuthority::make().unwrap();
-        let first = authority.issue(4).unwrap();
-        let second = authority.issue_for_key(4, &first.key_pem, 1_900_000_000).unwrap();
+        let ca = Ca::make().unwrap();
+        let first = ca.issue(4).unwrap();
+        let second = ca.issue_for_key(4, &first.key_pem, 1_900_000_000).unwrap();
         let pin = |cert_pem: &str| {
             let cert = CertificateDer::from_pem_slice(cert_pem.as_bytes()).unwrap();
             PeerIdentity::of(Some(&[cert])).unwrap().pin

@@ -17,13 +17,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 pub(crate) struct PeerTls {
     pub(crate) client: Arc<ClientConfig>,
     pub(crate) server: Arc<ServerConfig>,
-    /// The accepted CAs.
+    /// The CAs whose certificates are accepted.
     roots: Vec<CertificateDer<'static>>,
     /// The node's own certificate.
     own: CertificateDer<'static>,
 }
 
-/// Paths of the node's certificate and key, and of the CA file.
+/// Paths of the node's certificate and key, and of the CAs.
 #[derive(Clone, Debug)]
 pub(crate) struct PeerFiles {
     pub(crate) ca: PathBuf,
@@ -173,7 +173,7 @@ impl PeerTls {
         names.is_ok_and(|cert| cert.valid_dns_names().any(|name| name == super::member_name(id)))
     }
 
-    /// The accepted CAs.
+    /// The CAs whose certificates are accepted.
     pub(crate) fn roots(&self) -> &[CertificateDer<'static>] {
         &self.roots
     }
@@ -221,25 +221,25 @@ pub(crate) fn server_name(id: u64) -> ServerName<'static> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tls::ca::{CertificateAuthority, to_pem};
+    use crate::tls::ca::{Ca, to_pem};
 
     fn is_node(certs: Option<&[CertificateDer<'_>]>, id: u64) -> bool {
         PeerIdentity::of(certs).is_some_and(|identity| identity.is_about(id))
     }
 
-    fn files(dir: &Path, authorities: &[&CertificateAuthority], id: u64) -> PeerFiles {
-        let made = authorities[0].issue(id).unwrap();
+    fn files(dir: &Path, cas: &[&Ca], id: u64) -> PeerFiles {
+        let made = cas[0].issue(id).unwrap();
         let at = |name: &str| dir.join(format!("{id}-{name}"));
         let files = PeerFiles { ca: at("ca"), cert: at("cert"), key: at("key") };
-        let roots: String = authorities.iter().map(|authority| to_pem(&authority.cert_der())).collect();
+        let roots: String = cas.iter().map(|ca| to_pem(&ca.cert_der())).collect();
         std::fs::write(&files.ca, format!("words before them are no matter\n{roots}")).unwrap();
         files.save(&made.cert_pem, &made.key_pem).unwrap();
         files
     }
 
-    /// Certificates of the first authority; those of all are accepted.
-    fn peer(dir: &Path, authorities: &[&CertificateAuthority], id: u64) -> PeerTls {
-        files(dir, authorities, id).load().unwrap()
+    /// Certificates of the first CA; those of all are accepted.
+    fn peer(dir: &Path, cas: &[&Ca], id: u64) -> PeerTls {
+        files(dir, cas, id).load().unwrap()
     }
 
     /// Runs a handshake in memory; returns the server side.
@@ -273,9 +273,9 @@ mod tests {
     fn nodes_of_one_cluster_trust_each_other_by_number() {
         let dir = crate::test_dir("tls");
         let (cert, key) = (dir.path().join("ca.pem"), dir.path().join("ca.key"));
-        // The second authority is the first one, read back: a certificate issued after a restart is good too.
-        let first = CertificateAuthority::load_or_make(&cert, &key).unwrap();
-        let second = CertificateAuthority::load_or_make(&cert, &key).unwrap();
+        // The second CA is the first one, read back: a certificate issued after a restart is good too.
+        let first = Ca::load_or_make(&cert, &key).unwrap();
+        let second = Ca::load_or_make(&cert, &key).unwrap();
         let (one, two) = (peer(dir.path(), &[&first], 1), peer(dir.path(), &[&second], 2));
         let server = handshake(&one, &two, 2).unwrap();
         assert!(is_node(server.peer_certificates(), 1));
@@ -287,8 +287,8 @@ mod tests {
     #[test]
     fn another_cluster_is_refused_on_both_sides() {
         let dir = crate::test_dir("tls-other");
-        let ours = CertificateAuthority::load_or_make(&dir.path().join("a.pem"), &dir.path().join("a.key")).unwrap();
-        let theirs = CertificateAuthority::load_or_make(&dir.path().join("b.pem"), &dir.path().join("b.key")).unwrap();
+        let ours = Ca::load_or_make(&dir.path().join("a.pem"), &dir.path().join("a.key")).unwrap();
+        let theirs = Ca::load_or_make(&dir.path().join("b.pem"), &dir.path().join("b.key")).unwrap();
         let (one, two) = (peer(dir.path(), &[&ours], 1), peer(dir.path(), &[&theirs], 2));
         assert!(handshake(&one, &two, 2).is_err());
         assert!(handshake(&two, &one, 1).is_err());
@@ -302,9 +302,9 @@ mod tests {
     #[test]
     fn nodes_of_two_cas_trust_each_other_until_the_old_ca_is_removed() {
         let dir = crate::test_dir("tls-roots");
-        let [old, new] = [(); 2].map(|()| CertificateAuthority::make().unwrap());
+        let [old, new] = [(); 2].map(|()| Ca::make().unwrap());
         // Each step of a rotation against the steps before and after it: node 1 has done it, node 2 has not.
-        let steps: [&[&CertificateAuthority]; 4] = [&[&old], &[&old, &new], &[&new, &old], &[&new]];
+        let steps: [&[&Ca]; 4] = [&[&old], &[&old, &new], &[&new, &old], &[&new]];
         for pair in steps.windows(2) {
             for (ahead, behind) in [(pair[1], pair[0]), (pair[0], pair[1]), (pair[1], pair[1])] {
                 let (one, two) = (peer(dir.path(), ahead, 1), peer(dir.path(), behind, 2));
@@ -324,9 +324,9 @@ mod tests {
     #[test]
     fn certificate_and_key_match_after_a_crash_at_any_point() {
         let dir = crate::test_dir("tls-files");
-        let authority = CertificateAuthority::make().unwrap();
-        let files = files(dir.path(), &[&authority], 1);
-        let (old, made) = (files.load().unwrap(), authority.issue(1).unwrap());
+        let ca = Ca::make().unwrap();
+        let files = files(dir.path(), &[&ca], 1);
+        let (old, made) = (files.load().unwrap(), ca.issue(1).unwrap());
         // Stopped after the key was written, and then after the certificate too.
         std::fs::write(files.new_key(), &made.key_pem).unwrap();
         assert_eq!(files.load().unwrap().own, old.own);
@@ -335,7 +335,7 @@ mod tests {
         assert!(new.own != old.own && !files.new_key().exists());
         assert_eq!(std::fs::read_to_string(&files.key).unwrap(), made.key_pem);
         assert_eq!(files.load().unwrap().own, new.own);
-        std::fs::write(&files.key, authority.issue(1).unwrap().key_pem).unwrap();
+        std::fs::write(&files.key, ca.issue(1).unwrap().key_pem).unwrap();
         assert!(files.load().is_err(), "the key of another certificate");
     }
 }

@@ -125,12 +125,12 @@ pub(crate) fn day_text(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tls::ca::CertificateAuthority;
+    use crate::tls::ca::Ca;
     use rustls::pki_types::pem::PemObject;
 
     #[test]
-    fn certificates_last_a_year_and_are_due_in_the_last_third() {
-        let [one, two] = [(); 2].map(|()| CertificateAuthority::make().unwrap());
+    fn an_issued_certificate_lasts_a_year_and_is_renewed_in_its_last_third() {
+        let [one, two] = [(); 2].map(|()| Ca::make().unwrap());
         let cert = CertificateDer::from_pem_slice(one.issue_at(1, 1_800_000_000).unwrap().cert_pem.as_bytes()).unwrap();
         let to_s = expires_s(&cert).unwrap();
         assert_eq!(to_s, 1_800_000_000 + LIFE.as_secs());

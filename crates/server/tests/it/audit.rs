@@ -75,7 +75,7 @@ fn verify(file: &Path, more: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn what_was_changed_and_who_was_refused_stand_in_the_log_which_shows_when_it_was_edited() {
+fn the_audit_log_has_changes_and_refusals_and_detects_edits() {
     let cluster = Cluster::start("audit-chain", 1, &[]);
     let (dns, scratch) = (cluster.dns(1), Scratch::new("audit-chain"));
     let file = cluster.dir.join("node-1/data.audit");

@@ -16,7 +16,7 @@ use std::process::{Command, Output, Stdio};
 const GAP: u64 = 1 << 30;
 
 impl Restored {
-    /// Its id, as the file beside its authority has it.
+    /// Its id, as the file beside its CA has it.
     fn cluster_id(&self) -> String {
         id_in(Path::new(&self.dir))
     }
@@ -213,10 +213,10 @@ fn the_last_node_founds_a_new_cluster() {
     }
     // Nor is what it would be made of, or another node that was ended for its data.
     let (dns, peer) = (new.dns.to_string(), new.peer.to_string());
-    let authority = std::fs::read(cluster.dir.join("ca.pem")).unwrap();
+    let ca = std::fs::read(cluster.dir.join("ca.pem")).unwrap();
     let there = cluster.run(&["cluster", "recover", &config, "--accept-loss", "--dns", &dns, "--peer", &peer]);
     assert_eq!((there.status.code(), text(&there).contains("files of a cluster")), (Some(5), true), "{}", text(&there));
-    assert_eq!(std::fs::read(cluster.dir.join("ca.pem")).unwrap(), authority);
+    assert_eq!(std::fs::read(cluster.dir.join("ca.pem")).unwrap(), ca);
     let quarantined = cluster.dir.join("node-3/data.quarantined");
     let doubt = cluster.dir.join("node-3/data.doubt");
     let why = "the log lacks what was acknowledged";
@@ -247,7 +247,7 @@ fn the_last_node_founds_a_new_cluster() {
 }
 
 #[test]
-fn a_node_that_had_been_removed_founds_a_new_cluster_only_when_told_so() {
+fn a_removed_node_founds_a_new_cluster_only_on_request() {
     let mut cluster = Cluster::start("recover-removed", 3, &[]);
     let scratch = Scratch::new("recover-removed");
     // The others get another data key, and under `up` all nodes share the file. A node on its own machine keeps it.

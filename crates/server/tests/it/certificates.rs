@@ -1,4 +1,4 @@
-//! Certificates between nodes: renewed, and of another authority, while updates go on; tokens from any node.
+//! Certificates between nodes: renewed, and of another CA, while updates go on; tokens from any node.
 
 use crate::members::Joined;
 use crate::support::cluster::{CATAMARAN, Cluster, PATIENCE, kill, wait_for};
@@ -50,7 +50,7 @@ impl Files {
     }
 }
 
-/// The authorities of a cluster.
+/// The CAs of a cluster.
 fn roots(cluster: &Cluster) -> RootCertStore {
     let mut roots = RootCertStore::empty();
     for root in CertificateDer::pem_file_iter(cluster.dir.join("ca.pem")).unwrap() {
@@ -59,7 +59,7 @@ fn roots(cluster: &Cluster) -> RootCertStore {
     roots
 }
 
-/// Whether who trusts the authority of the cluster can speak DNS over TLS with a node.
+/// Whether who trusts the CA of the cluster can speak DNS over TLS with a node.
 fn greets_clients(cluster: &Cluster, id: u64) -> bool {
     let client = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_protocol_versions(&[&rustls::version::TLS13])
@@ -91,10 +91,10 @@ fn members(status: &Value) -> &Vec<Value> {
 /// Waits until every node has said which certificate it shows.
 fn certificates(cluster: &Cluster) -> Vec<(u64, u64)> {
     wait_for("every node's word on its certificate", || {
-        let status = cluster.status(1).filter(|status| status["authorities"] == 1)?;
+        let status = cluster.status(1).filter(|status| status["ca_count"] == 1)?;
         let of = |member: &Value| {
             let certificate = &member["certificate"];
-            Some((certificate["authority"].as_u64()?, certificate["renewal"].as_u64()?))
+            Some((certificate["ca"].as_u64()?, certificate["renewal"].as_u64()?))
         };
         members(&status).iter().map(of).collect()
     })
@@ -139,16 +139,16 @@ fn certificates_rotate_under_load_without_an_election() {
     assert!(!second.are_taken(&cluster, 3, 1), "it is not that of node 3");
     wait_for_more(&streams);
 
-    let said = done(&cluster, &["rotate", "--authority", "--wait", "40"]);
+    let said = done(&cluster, &["rotate", "--ca", "--wait", "40"]);
     assert_eq!(said.lines().count(), 3, "{said}");
     wait_for_more(&streams);
     assert_eq!(certificates(&cluster), [(2, 1); 3]);
     let third = Files::of(&cluster, 2);
-    wait_for("the old authority to go", || (!second.are_taken(&cluster, 2, 1)).then_some(()));
+    wait_for("the old CA to go", || (!second.are_taken(&cluster, 2, 1)).then_some(()));
     assert!(third.are_taken(&cluster, 2, 1) && !first.are_taken(&cluster, 2, 1));
     assert!(cluster.metric(1, "catamaran_node_certificate_expiry_timestamp_seconds{node=\"2\"}") > 1_700_000_000);
 
-    // What clients see on this machine is of the new authority too, as is what they trust.
+    // What clients see on this machine is of the new CA too, as is what they trust.
     cluster.ids().for_each(|id| wait_for("its certificate for clients", || greets_clients(&cluster, id).then_some(())));
 
     let after: Vec<_> = cluster.ids().map(of).collect();
@@ -167,7 +167,7 @@ fn certificates_rotate_under_load_without_an_election() {
 }
 
 #[test]
-fn another_authority_waits_for_a_node_that_is_down_and_is_gone_on_with() {
+fn a_ca_rotation_waits_for_a_node_that_is_down_and_resumes() {
     let mut cluster = Cluster::start("rotate-down", 3, &[]);
     certificates(&cluster);
     assert_eq!(cluster.end("TERM"), Some(0));
@@ -175,14 +175,14 @@ fn another_authority_waits_for_a_node_that_is_down_and_is_gone_on_with() {
     [1, 2].into_iter().for_each(|id| nodes.start(&cluster, id));
     nodes.leader(&cluster);
     wait_for("node 3 to be the only one that is waited for", || {
-        let waits = cluster.run(&["cluster", "rotate", "--authority", "--wait", "1"]);
+        let waits = cluster.run(&["cluster", "rotate", "--ca", "--wait", "1"]);
         assert!(!waits.status.success(), "{}", text(&waits));
         text(&waits).contains("it waits for node 3").then_some(())
     });
     let table = done(&cluster, &["status"]);
-    assert!(table.contains("the authority is being replaced"), "{table}");
+    assert!(table.contains("the CA is being replaced"), "{table}");
     nodes.start(&cluster, 3);
-    let said = done(&cluster, &["rotate", "--authority", "--wait", "40"]);
+    let said = done(&cluster, &["rotate", "--ca", "--wait", "40"]);
     assert_eq!(said.lines().count(), 2, "it goes on with the second step: {said}");
     assert_eq!(certificates(&cluster), [(2, 0); 3]);
     cluster.settle();
@@ -190,7 +190,7 @@ fn another_authority_waits_for_a_node_that_is_down_and_is_gone_on_with() {
 }
 
 #[test]
-fn other_keys_wait_for_a_node_that_is_down_and_lock_nobody_out() {
+fn a_key_rotation_waits_for_a_node_that_is_down_and_locks_out_no_node() {
     let mut cluster = Cluster::start("rotate-keys-down", 3, &[]);
     certificates(&cluster);
     assert_eq!(cluster.end("TERM"), Some(0));
@@ -215,17 +215,17 @@ fn other_keys_wait_for_a_node_that_is_down_and_lock_nobody_out() {
     [1, 2].into_iter().for_each(|id| nodes.stop(id));
 }
 
-/// Gives a node, which does not run, a certificate of the cluster's authority that has ended.
+/// Gives a node, which does not run, a certificate of the cluster's CA that has ended.
 fn let_end(cluster: &Cluster, id: u64) {
     let key = |file: &str| KeyPair::from_pem(&std::fs::read_to_string(cluster.dir.join(file)).unwrap()).unwrap();
-    let mut authority = CertificateParams::default();
-    authority.distinguished_name = DistinguishedName::new();
-    authority.distinguished_name.push(DnType::CommonName, "catamaran cluster");
+    let mut ca = CertificateParams::default();
+    ca.distinguished_name = DistinguishedName::new();
+    ca.distinguished_name.push(DnType::CommonName, "catamaran cluster");
     let mut node = CertificateParams::new(vec![format!("node-{id}.catamaran.internal")]).unwrap();
     node.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
     node.not_after = rcgen::date_time_ymd(2020, 1, 1);
     let own = key(&format!("node-{id}/node.key"));
-    let ended = node.signed_by(&own, &Issuer::new(authority, key("ca.key"))).unwrap();
+    let ended = node.signed_by(&own, &Issuer::new(ca, key("ca.key"))).unwrap();
     std::fs::write(cluster.dir.join(format!("node-{id}/node.pem")), ended.pem()).unwrap();
 }
 
@@ -258,14 +258,14 @@ fn a_node_joins_through_another_once_the_founder_is_gone_for_good() {
     let token = || done(&cluster, &["add"]).trim().to_owned();
     let two = Joined::start(&cluster, 2, &token());
     let votes = |at: &Joined, ids: &[u64]| {
-        let status = at.status().filter(|status| status["serving"] == "yes" && status["authorities"] == 1)?;
+        let status = at.status().filter(|status| status["serving"] == "yes" && status["ca_count"] == 1)?;
         let voters = members(&status).iter().filter(|member| member["voter"] == true);
         (voters.map(|member| member["node"].as_u64().unwrap()).collect::<Vec<_>>() == ids).then_some(())
     };
     wait_for("node 2 to vote", || votes(&two, &[1, 2]));
     let three = Joined::start(&cluster, 3, &token());
     wait_for("node 3 to vote", || votes(&three, &[1, 2, 3]));
-    // The machine with the key of the authority is lost.
+    // The machine with the key of the CA is lost.
     kill("KILL", cluster.pid(1).unwrap());
     cluster.wait_for_line("node 1 ended");
     std::fs::remove_file(cluster.dir.join("ca.key")).unwrap();
@@ -281,11 +281,11 @@ fn a_node_joins_through_another_once_the_founder_is_gone_for_good() {
     wait_for("its answers", || four.answers().then_some(()));
     at_two(&["remove", "1"]);
     wait_for("node 1 to be out", || votes(&four, &[2, 3, 4]));
-    // It needs no file of the founder either to get another authority.
-    assert_eq!(at_two(&["rotate", "--authority", "--wait", "40"]).lines().count(), 3);
+    // It needs no file of the founder either to get another CA.
+    assert_eq!(at_two(&["rotate", "--ca", "--wait", "40"]).lines().count(), 3);
     wait_for("certificates of it", || {
         let status = four.status()?;
-        members(&status).iter().all(|member| member["certificate"]["authority"] == 2).then_some(())
+        members(&status).iter().all(|member| member["certificate"]["ca"] == 2).then_some(())
     });
 }
 

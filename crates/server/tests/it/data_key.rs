@@ -32,7 +32,7 @@ fn done(dir: &Path, words: &[&str]) -> String {
 }
 
 fn votes(at: &Joined, ids: &[u64]) -> Option<()> {
-    let status = at.status().filter(|status| status["serving"] == "yes" && status["authorities"] == 1)?;
+    let status = at.status().filter(|status| status["serving"] == "yes" && status["ca_count"] == 1)?;
     let voters = status["members"].as_array()?.iter().filter(|member| member["voter"] == true);
     (voters.map(|member| member["node"].as_u64().unwrap()).collect::<Vec<_>>() == ids).then_some(())
 }

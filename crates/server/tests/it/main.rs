@@ -4,8 +4,8 @@
 mod support;
 
 // Which answer a message gets (row by row), and how it is counted.
+mod client_protection;
 mod cookies;
-mod guards;
 mod hostile;
 mod metrics;
 mod nsid;
@@ -44,8 +44,8 @@ mod alone;
 mod away;
 mod disks;
 mod full_disk;
-// Nodes that cannot go on: how they end, and what a start says.
-mod endings;
+// Nodes that cannot continue: how they end, and what a start says.
+mod fatal;
 // Log output that fails or blocks; signals.
 mod log_output;
 mod signals;

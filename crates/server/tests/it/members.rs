@@ -129,7 +129,7 @@ fn tokens_are_listed_and_revoked() {
 }
 
 #[test]
-fn a_learner_answers_and_takes_the_place_of_a_dead_node() {
+fn a_learner_answers_and_replaces_a_dead_node() {
     let cluster = Cluster::start("learner", 3, &[]);
     cluster.settle();
     let token = done(&cluster, &["add", "--learner"]);

@@ -74,7 +74,7 @@ fn a_node_that_starts_at_another_address_tells_the_others() {
 
 /// The runbook of docs/how-to/replace-a-node.md for a cluster whose IP addresses all changed.
 #[test]
-fn all_nodes_at_other_addresses_find_each_other_when_one_is_told() {
+fn all_nodes_at_new_addresses_find_each_other_with_one_hint() {
     let (cluster, mut nodes) = cluster_of_nodes("moves-all");
     cluster.ids().for_each(|id| nodes.stop(id));
     let port = free_ports(4);

@@ -1,7 +1,7 @@
 //! Packet workers as the kernel sees them: what precedence they have, which sockets, and what was dropped before they
 //! saw it.
 
-use crate::guards;
+use crate::client_protection;
 use crate::support::cluster::{Cluster, kill, wait_for};
 use crate::support::message::name;
 use crate::support::netns::Namespace;
@@ -169,7 +169,7 @@ fn an_ipv6_wildcard_socket_answers_from_the_queried_address() {
     segments[7] = 9;
     let second = Ipv6Addr::from(segments);
     namespace.add_near_address(second);
-    let (cluster, _nodes, server) = guards::start("every-address", Ipv6Addr::UNSPECIFIED, &[], &[]);
+    let (cluster, _nodes, server) = client_protection::start("every-address", Ipv6Addr::UNSPECIFIED, &[], &[]);
     let questions = cluster.dir.join("questions");
     std::fs::write(&questions, "example.test. SOA\n".repeat(3)).unwrap();
     for address in [here, second] {

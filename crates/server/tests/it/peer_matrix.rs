@@ -1,45 +1,45 @@
-//! Everyone who may knock on the port for peers, with every claim, on every lane of every kind of node, held to a small
-//! reference of what is allowed; and a frame of each kind from all who are not.
+//! Connections to the peer port: every kind of client, claimed id and channel, on every kind of node, compared with a
+//! small reference of what is allowed; and one frame of each kind from clients that are not.
 
 use crate::members::Joined;
 use crate::support::cluster::{Cluster, Scratch, wait_for};
 use crate::support::frames::{Claim, of_each_kind};
 use crate::support::hostile_peer::{
-    ANNOUNCE, BULK, DATA_KEY, HEARTBEAT, HostilePeer, Identity, JOIN, KEY_REFUSED, NORMAL, REMOVED, VOUCH,
+    ANNOUNCE, BULK, DATA_KEY, HEARTBEAT, HostilePeer, Identity, JOIN, KEY_REFUSED, MEMBER_CHECK, NORMAL, REMOVED,
     connect_from, peer_address,
 };
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-/// A voter whose key was rotated, a node that was removed, a learner, and a number that was never given.
+/// Node numbers: a voter whose key was rotated, a removed node, a learner, and a number that was never assigned.
 const ROTATED: u64 = 2;
 const GONE: u64 = 4;
 const LEARNER: u64 = 5;
 const NEVER: u64 = 9;
 
-/// A lane that does not exist.
-const NO_LANE: u8 = 0x42;
+/// A channel that does not exist.
+const NO_CHANNEL: u8 = 0x42;
 
-/// Who knocks.
+/// The kind of client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Who {
     /// No certificate.
     Stranger,
-    /// A certificate of an authority that only has the same name.
+    /// A certificate of a CA that only has the same name.
     Foreigner,
-    /// What a removed node had.
+    /// The certificate of a removed node.
     Removed,
-    /// What a voter showed before its key was rotated.
+    /// The certificate of a voter before its key was rotated.
     RotatedOut,
-    /// A certificate for a voter with a key of the thief's own, by the key of the cluster's authority.
+    /// A certificate of the cluster CA for a voter, with a key of the attacker.
     Issued,
-    /// The same for a number that was never given.
+    /// The same for a number that was never assigned.
     IssuedForNobody,
     /// The same without the name of any node.
     IssuedWithoutNode,
-    /// What the voter shows now.
+    /// The current certificate of the voter.
     Voter,
-    /// What the learner shows now.
+    /// The current certificate of the learner.
     Learner,
 }
 
@@ -55,21 +55,21 @@ const ALL: [Who; 9] = [
     Who::Learner,
 ];
 
-/// What a node does.
+/// The reaction of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Outcome {
     HangsUp,
-    /// It says which of these ids stands for it.
+    /// It sends a welcome with this id.
     Says(u64),
-    /// It answers a request, with a refusal or not.
+    /// It answers a request, possibly with a refusal.
     Refuses,
     Answers,
 }
 
-/// The reference: what a node does that is met so.
-fn allowed(who: Who, claim: u64, lane: u8, to: u64) -> Outcome {
+/// The reference: the expected reaction of a node.
+fn allowed(who: Who, claim: u64, channel: u8, to: u64) -> Outcome {
     let number = claim & 0xFFFF_FFFF;
-    // What the certificate is about, and whether the cluster pins the key in it.
+    // The number in the certificate, and whether the cluster pins its key.
     let (about, is_pinned) = match who {
         Who::Stranger | Who::Foreigner | Who::IssuedWithoutNode => (None, false),
         Who::Removed => (Some(GONE), false),
@@ -79,14 +79,14 @@ fn allowed(who: Who, claim: u64, lane: u8, to: u64) -> Outcome {
         Who::Learner => (Some(LEARNER), true),
     };
     let is_member = about == Some(claim) && is_pinned;
-    match lane {
+    match channel {
         _ if who == Who::Foreigner => Outcome::HangsUp,
         JOIN => Outcome::Refuses,
-        DATA_KEY | VOUCH | ANNOUNCE if who == Who::Stranger => Outcome::HangsUp,
+        DATA_KEY | MEMBER_CHECK | ANNOUNCE if who == Who::Stranger => Outcome::HangsUp,
         // No member answers at the announced address, so every announcement is refused.
         ANNOUNCE => Outcome::Refuses,
-        DATA_KEY | VOUCH if is_member => Outcome::Answers,
-        DATA_KEY | VOUCH => Outcome::Refuses,
+        DATA_KEY | MEMBER_CHECK if is_member => Outcome::Answers,
+        DATA_KEY | MEMBER_CHECK => Outcome::Refuses,
         HEARTBEAT | NORMAL | BULK if who == Who::Stranger || number == to || claim == 0 => Outcome::HangsUp,
         HEARTBEAT | NORMAL | BULK if claim == GONE => Outcome::Says(REMOVED),
         HEARTBEAT | NORMAL | BULK if is_member => Outcome::Says(to),
@@ -95,29 +95,29 @@ fn allowed(who: Who, claim: u64, lane: u8, to: u64) -> Outcome {
     }
 }
 
-/// Where a node is met.
+/// The address of a node, and its expected identity.
 struct Door {
     to: u64,
     address: SocketAddr,
-    /// The file with the authorities of its cluster.
+    /// The file with the CAs of its cluster.
     ca: PathBuf,
     /// The number of the data key in use.
     data_key: u64,
 }
 
-/// Knocks once, and sees what comes of it.
-fn met(door: &Door, identity: Option<&Identity>, claim: u64, lane: u8, case: u32) -> Outcome {
+/// Connects once, and returns the reaction.
+fn met(door: &Door, identity: Option<&Identity>, claim: u64, channel: u8, case: u32) -> Outcome {
     let to = door.to;
-    // Addresses enough that none begins too many handshakes.
+    // Enough addresses that none exceeds the handshake rate.
     let source = Ipv4Addr::from(u32::from(Ipv4Addr::new(127, 1, 0, 1)) + case / 50);
     let stream = connect_from(source, door.address).unwrap();
     let Ok(mut peer) = HostilePeer::over(stream, to, &door.ca, identity) else { return Outcome::HangsUp };
-    if peer.greet(lane, claim, to).is_err() {
+    if peer.greet(channel, claim, to).is_err() {
         return Outcome::HangsUp;
     }
-    if lane > BULK && lane != NO_LANE {
+    if channel > BULK && channel != NO_CHANNEL {
         let pin = "0".repeat(64);
-        let request = match lane {
+        let request = match channel {
             JOIN => r#"{"secret":"guessed","address":"127.0.0.1:1","feature_level":9}"#.to_owned(),
             ANNOUNCE => format!(r#"{{"from":{claim},"address":"127.0.0.1:1","has_moved":true}}"#),
             DATA_KEY => format!(r#"{{"from":{claim},"number":{}}}"#, door.data_key),
@@ -130,7 +130,7 @@ fn met(door: &Door, identity: Option<&Identity>, claim: u64, lane: u8, case: u32
             Err(_) => Outcome::HangsUp,
         };
     }
-    // Those that are no members do not wait to be welcomed.
+    // Clients that are not members do not wait for a welcome.
     if allowed_to_speak(identity, claim) {
         let claim = Claim { from: claim, to, term: 1 << 20, index: 1 << 20, commit: 1 << 30 };
         for (_, frame) in of_each_kind(claim) {
@@ -147,7 +147,7 @@ fn allowed_to_speak(identity: Option<&Identity>, claim: u64) -> bool {
     identity.is_none() || ![ROTATED, LEARNER].contains(&claim)
 }
 
-/// Runs a command, which must do.
+/// Runs a command that must succeed.
 fn done(cluster: &Cluster, words: &[&str]) -> String {
     let output = cluster.run(words);
     assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -161,16 +161,16 @@ fn keep(node: &Path, scratch: &Scratch) -> Identity {
     Identity::stolen(scratch.path())
 }
 
-/// Everybody knocks at one node, with every claim and on every lane; gives how often, and what was wrong.
+/// Tests all clients, claims and channels on one node; returns the number of cases and the errors.
 fn knock(identities: &[(Who, Option<Identity>)], door: &Door) -> (u32, Vec<String>) {
     let (to, mut cases, mut wrong) = (door.to, 0, Vec::new());
     for (who, identity) in identities {
         for claim in [0, 1, ROTATED, GONE, LEARNER, NEVER, 1 << 32 | GONE, 1 << 32 | ROTATED] {
-            for lane in [HEARTBEAT, NORMAL, BULK, JOIN, DATA_KEY, VOUCH, ANNOUNCE, NO_LANE] {
-                let expected = allowed(*who, claim, lane, to);
-                let met = met(door, identity.as_ref(), claim, lane, cases);
+            for channel in [HEARTBEAT, NORMAL, BULK, JOIN, DATA_KEY, MEMBER_CHECK, ANNOUNCE, NO_CHANNEL] {
+                let expected = allowed(*who, claim, channel, to);
+                let met = met(door, identity.as_ref(), claim, channel, cases);
                 if met != expected {
-                    wrong.push(format!("{who:?} as {claim:#x} on {lane:#x} at {to}: {met:?}, not {expected:?}"));
+                    wrong.push(format!("{who:?} as {claim:#x} on {channel:#x} at {to}: {met:?}, not {expected:?}"));
                 }
                 cases += 1;
             }
@@ -238,7 +238,7 @@ fn only_members_speak_on_the_port_for_peers() {
     });
     assert!(wrong.is_empty(), "{} of {cases} cases:\n{}", wrong.len(), wrong.join("\n"));
     assert!(cases >= 2_000, "{cases} cases");
-    // None of it changed anything.
+    // The cluster is unchanged.
     let after: Vec<_> = cluster.ids().map(term).collect();
     assert_eq!(after, before);
     cluster.settle();

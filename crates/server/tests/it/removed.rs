@@ -139,7 +139,7 @@ fn the_leader_itself_is_removed_while_clients_go_on() {
 }
 
 #[test]
-fn a_node_that_was_away_when_it_was_removed_is_told_by_the_others() {
+fn a_node_that_was_removed_while_away_learns_it_from_the_others() {
     let cluster = Cluster::start("away", 3, &[]);
     cluster.settle();
     let gone = cluster.leader() % 3 + 1;

@@ -66,7 +66,7 @@ fn after_a_node_was_stolen_nothing_that_it_had_opens_anything() {
     let identity = Identity::stolen(&folder.join("node-4"));
     let token = std::fs::read_to_string(folder.join("api.token")).unwrap().trim().to_owned();
     assert!(opens_api(&cluster, 1, &token), "it is the token of the cluster");
-    // With the data key that the node held the thief opens the authority's key, and issues what it likes.
+    // With the data key that the node held the thief opens the CA's key, and issues what it likes.
     let forged: Vec<_> =
         (1..=4).map(|id| Identity::issued(&cluster, &[&format!("node-{id}"), &format!("member-{id}-0")])).collect();
 

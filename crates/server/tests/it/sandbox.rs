@@ -72,7 +72,7 @@ fn every_thread_of_a_node_is_confined_unless_that_is_turned_off() {
     assert_eq!(status["sandbox"]["seccomp"], "fully");
     cluster.end("TERM");
     let log = std::fs::read_to_string(cluster.dir.join("node-1/node.log")).unwrap();
-    assert!(log.contains("in the sandbox") && !log.contains("is not in force"), "{log}");
+    assert!(log.contains("entered the sandbox") && !log.contains("cannot enable a part of the sandbox"), "{log}");
 
     set_sandbox_off(&cluster);
     cluster.resume(&[]);
@@ -134,7 +134,7 @@ fn a_node_reads_what_it_was_given_and_nothing_else() {
 
     // Another version in the same directory is taken, by a new link as by a new file.
     for (dir, kind) in [("archive", "pem"), ("archive", "key"), ("other", "pem"), ("other", "key")] {
-        // That of node 2, of the same authority.
+        // That of node 2, of the same CA.
         let of_another = cluster.dir.join(format!("node-2/dns.{kind}"));
         std::fs::copy(of_another, at(&format!("{dir}/2.{kind}"))).unwrap();
     }

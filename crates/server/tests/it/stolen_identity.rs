@@ -1,10 +1,10 @@
-//! What the certificate and key of a node open once the node was removed, or its key was replaced: nothing.
+//! The certificate and key of a node give no access once the node was removed or its key was replaced.
 
 use crate::members::Joined;
 use crate::support::cluster::{Cluster, Scratch, wait_for};
 use crate::support::frames::{self, Claim, of_each_kind};
 use crate::support::hostile_peer::{
-    BULK, DATA_KEY, HEARTBEAT, HostilePeer, Identity, JOIN, KEY_REFUSED, NORMAL, REMOVED, VOUCH,
+    BULK, DATA_KEY, HEARTBEAT, HostilePeer, Identity, JOIN, KEY_REFUSED, MEMBER_CHECK, NORMAL, REMOVED,
 };
 use crate::support::nodes::{cluster_of_nodes, said};
 use crate::support::open_files::may_open;
@@ -16,12 +16,12 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Node 4 once more, in an incarnation that was never given.
+/// Node 4 in an incarnation that was never assigned.
 const NEVER_GIVEN: u64 = 1 << 32 | 4;
 
 const SOURCE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 66);
 
-/// Runs a command, which must do; gives what it printed.
+/// Runs a command that must succeed, and returns its output.
 fn done(cluster: &Cluster, words: &[&str]) -> String {
     let output = cluster.run(words);
     assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -34,7 +34,7 @@ fn secret_of(token: &str) -> String {
     serde_json::from_slice::<Value>(&json).unwrap()["secret"].as_str().unwrap().to_owned()
 }
 
-/// What an attack must not change on a node: its term, what it has applied, and its state.
+/// The state of a node that an attack must not change: term, applied index, and state hash.
 fn state(cluster: &Cluster, id: u64) -> [Value; 4] {
     let status = cluster.status(id).unwrap_or_else(|| panic!("node {id} answers nothing"));
     ["term", "applied_index", "state_hash", "serving"].map(|field| status[field].clone())
@@ -61,13 +61,13 @@ fn forged(cluster: &Cluster, from: u64, to: u64) -> Vec<(String, Vec<u8>)> {
     forged
 }
 
-/// Says all of it to a node, as `from`, on each lane; gives what the node said to the greetings.
+/// Sends all of them to a node, as `from`, on each channel; returns the welcomes.
 fn say_everything(cluster: &Cluster, identity: &Identity, from: u64, to: u64) -> Vec<Option<u64>> {
     let frames = forged(cluster, from, to);
     [HEARTBEAT, NORMAL, BULK]
-        .map(|lane| {
+        .map(|channel| {
             let mut peer = HostilePeer::connect(cluster, to, SOURCE, Some(identity)).unwrap();
-            peer.greet(lane, from, to).unwrap();
+            peer.greet(channel, from, to).unwrap();
             // It does not wait to be welcomed.
             for (_, frame) in &frames {
                 if peer.send(frame).is_err() {
@@ -123,7 +123,7 @@ fn a_removed_node_changes_nothing_whatever_it_calls_itself() {
         assert!(!cluster.dir.join(format!("node-{id}/data/quarantined")).exists(), "node {id}");
     }
     assert!(!done(&cluster, &["key", "list"]).contains("thief"));
-    // Nor is it told a data key, nor who is a member.
+    // It gets no data key, and no information about members.
     for (request, json) in requests(4) {
         let mut peer = HostilePeer::connect(&cluster, 1, SOURCE, Some(&identity)).unwrap();
         peer.greet(request, 0, 0).unwrap();
@@ -134,18 +134,18 @@ fn a_removed_node_changes_nothing_whatever_it_calls_itself() {
     done(&cluster, &["key", "add", "late", "--update", "--zone", "example.test"]);
 }
 
-/// What a member may ask beside its lanes: a data key, and whether another is a member.
+/// The requests of a member: a data key, and a member check.
 fn requests(from: u64) -> [(u8, String); 2] {
-    let vouch =
+    let member_check =
         format!(r#"{{"from":{from},"about":9,"names":["node-9.catamaran.internal"],"pin":"{}"}}"#, "0".repeat(64));
-    [(DATA_KEY, format!(r#"{{"from":{from},"number":1}}"#)), (VOUCH, vouch)]
+    [(DATA_KEY, format!(r#"{{"from":{from},"number":1}}"#)), (MEMBER_CHECK, member_check)]
 }
 
-/// What node 1 says to node 2 under this identity: to a lane, and to the request for the data key of this number.
+/// The replies of node 1 to node 2 under this identity: to a channel, and to a request for this data key.
 fn opens(cluster: &Cluster, identity: &Identity, data_key: u64) -> (Option<u64>, String) {
-    let mut lane = HostilePeer::connect(cluster, 1, SOURCE, Some(identity)).unwrap();
-    lane.greet(BULK, 2, 1).unwrap();
-    let welcome = lane.welcome().ok();
+    let mut channel = HostilePeer::connect(cluster, 1, SOURCE, Some(identity)).unwrap();
+    channel.greet(BULK, 2, 1).unwrap();
+    let welcome = channel.welcome().ok();
     let mut keys = HostilePeer::connect(cluster, 1, SOURCE, Some(identity)).unwrap();
     keys.greet(DATA_KEY, 0, 0).unwrap();
     keys.send(format!(r#"{{"from":2,"number":{data_key}}}"#).as_bytes()).unwrap();
@@ -183,7 +183,7 @@ fn a_key_that_was_rotated_opens_nothing_and_open_connections_are_cut() {
     let (welcome, data_key) = opens(&cluster, &stolen, 2);
     assert_eq!(welcome, Some(KEY_REFUSED));
     assert!(data_key.contains("Err") && !data_key.contains("Ok"), "{data_key}");
-    // A thief of a data key can issue certificates of the authority, in any name, and they open nothing.
+    // A thief of a data key can issue certificates of the CA, in any name, and they open nothing.
     let issued = Identity::issued(&cluster, &["node-2", "member-2-0"]);
     let (welcome, data_key) = opens(&cluster, &issued, 2);
     assert_eq!(welcome, Some(KEY_REFUSED));
@@ -221,7 +221,7 @@ fn strangers_on_the_port_for_peers_keep_no_node_out() {
 }
 
 #[test]
-fn a_node_that_was_away_follows_a_leader_that_it_never_heard_of() {
+fn a_node_that_was_away_follows_an_unknown_leader() {
     let (cluster, mut nodes) = cluster_of_nodes("stolen-away");
     let away = nodes.leader(&cluster) % 3 + 1;
     nodes.stop(away);
@@ -269,7 +269,7 @@ fn refused_joins_fill_no_log() {
         let source = Ipv4Addr::from(u32::from(Ipv4Addr::new(127, 2, 0, 1)) + number / 100);
         let Ok(mut peer) = HostilePeer::connect(&cluster, 1, source, None) else { continue };
         let request = format!(r#"{{"secret":"guessed","address":"{address}","feature_level":9}}"#);
-        // The node hangs up on the first as soon as it has read how long it is.
+        // The node closes the connection when it has read the length.
         let _ = peer.greet(JOIN, 0, 0).and_then(|()| peer.send(request.as_bytes())).and_then(|()| peer.answer());
         asked += 1;
     }

@@ -265,8 +265,8 @@ fn an_update_of_maximum_length_works() {
 #[test]
 fn a_lone_update_runs_inline_on_the_receiving_threads() {
     let cluster = Cluster::start("alone", 3, &[]);
-    let brought = |id| cluster.metric(id, "catamaran_replica_events_brought_total");
-    let before = cluster.ids().map(|id| (id, brought(id))).collect::<Vec<_>>();
+    let inline = |id| cluster.metric(id, "catamaran_replica_events_inline_total");
+    let before = cluster.ids().map(|id| (id, inline(id))).collect::<Vec<_>>();
     let mut names = Vec::new();
     for number in 0..30 {
         let owner = format!("alone-{number}.example.test.");
@@ -279,7 +279,7 @@ fn a_lone_update_runs_inline_on_the_receiving_threads() {
     assert_on_every_node(&cluster, &names);
     // Word of the disk, and frames, where not a tick or another of them was under way.
     for (id, before) in before {
-        assert!(brought(id) >= before + 30, "node {id}: {before}, {}", brought(id));
+        assert!(inline(id) >= before + 30, "node {id}: {before}, {}", inline(id));
     }
 }
 

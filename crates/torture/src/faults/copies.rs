@@ -3,7 +3,7 @@
 use super::Fault;
 use super::damage::start_after;
 use crate::disk::run;
-use crate::expectations::Harm;
+use crate::expectations::Damage;
 use crate::limits::SLOTS;
 use crate::net::address;
 use std::fs;
@@ -28,7 +28,7 @@ pub(crate) fn wiped(fault: &mut Fault<'_, '_>) -> Result<String, String> {
     let data = fault.cluster.node(slot)?.data();
     fs::remove_dir_all(&data).and_then(|()| fs::create_dir(&data)).map_err(|error| error.to_string())?;
     fault.hold()?;
-    match start_after(fault, slot, Harm::Wiped)? {
+    match start_after(fault, slot, Damage::Wiped)? {
         true => Ok("the node without data did not start".into()),
         false => Err("the node without data serves".into()),
     }
@@ -51,7 +51,7 @@ pub(crate) fn rolled_back(fault: &mut Fault<'_, '_>) -> Result<String, String> {
     copy(&older, &data)?;
     fs::remove_dir_all(&older).map_err(|error| error.to_string())?;
     let files = newest(&data)?;
-    let ended = start_after(fault, slot, Harm::RolledBack)?;
+    let ended = start_after(fault, slot, Damage::RolledBack)?;
     let what = if ended { "the node exited and was replaced" } else { "the node served" };
     Ok(format!("{files} files from before 100 updates; {what}"))
 }
@@ -85,6 +85,6 @@ pub(crate) fn cloned(fault: &mut Fault<'_, '_>) -> Result<String, String> {
     clone.ensure_dead();
     fault.note(what.clone());
     fs::remove_dir_all(&dir).map_err(|error| error.to_string())?;
-    let ended = start_after(fault, slot, Harm::Cloned)?;
+    let ended = start_after(fault, slot, Damage::Cloned)?;
     Ok(format!("{what}; the original {}", if ended { "exited and was replaced" } else { "served" }))
 }

@@ -1,7 +1,7 @@
 //! Files that a disk damaged while their node was not running.
 
 use super::{Fault, serves};
-use crate::expectations::{Harm, expected};
+use crate::expectations::{Damage, expected};
 use crate::interrupt;
 use crate::limits::SETTLE;
 use rand::Rng;
@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 /// Starts a node after damage to its files, unless it is still running. The node serves, or exits as expected and is
 /// replaced. Returns whether it exited.
-pub(crate) fn start_after(fault: &mut Fault<'_, '_>, slot: usize, harm: Harm) -> Result<bool, String> {
-    let expected = expected(harm);
+pub(crate) fn start_after(fault: &mut Fault<'_, '_>, slot: usize, kind: Damage) -> Result<bool, String> {
+    let expected = expected(kind);
     if fault.cluster.node(slot)?.pid().is_none() {
         fault.cluster.node(slot)?.start()?;
     }
@@ -23,7 +23,7 @@ pub(crate) fn start_after(fault: &mut Fault<'_, '_>, slot: usize, harm: Harm) ->
         if let Some(status) = fault.cluster.node(slot)?.has_ended() {
             if !status.code().is_some_and(|code| expected.exit_codes.contains(&code)) {
                 let tail = fault.cluster.node(slot)?.tail(6);
-                return Err(format!("after {harm:?} the node in slot {slot} exited with {status}; its log:\n{tail}"));
+                return Err(format!("after {kind:?} the node in slot {slot} exited with {status}; its log:\n{tail}"));
             }
             fault.note(format!("the node in slot {slot} exited with {status}"));
             fault.cluster.replace(slot)?;
@@ -34,11 +34,11 @@ pub(crate) fn start_after(fault: &mut Fault<'_, '_>, slot: usize, harm: Harm) ->
             if expected.may_serve {
                 return Ok(false);
             }
-            return Err(format!("after {harm:?} the node in slot {slot} serves, but must not"));
+            return Err(format!("after {kind:?} the node in slot {slot} serves, but must not"));
         }
         std::thread::sleep(Duration::from_millis(100));
     }
-    Err(format!("after {harm:?} the node in slot {slot} neither serves nor exits"))
+    Err(format!("after {kind:?} the node in slot {slot} neither serves nor exits"))
 }
 
 /// Whether a node still serves a moment later.
@@ -51,16 +51,16 @@ fn stays(fault: &mut Fault<'_, '_>, slot: usize) -> Result<bool, String> {
 fn flip(fault: &mut Fault<'_, '_>, file: &Path) -> Result<usize, String> {
     let text = |error: std::io::Error| format!("cannot damage {}: {error}", file.display());
     let mut bytes = fs::read(file).map_err(text)?;
-    let used: Vec<usize> = (0..bytes.len()).filter(|place| bytes[*place] != 0).collect();
+    let used: Vec<usize> = (0..bytes.len()).filter(|offset| bytes[*offset] != 0).collect();
     let used = if used.is_empty() { (0..bytes.len()).collect() } else { used };
     // Half of the flips are near the end, where the last records are.
     let skipped = if fault.random.random_ratio(1, 2) { used.len().saturating_sub(LAST_BYTES) } else { 0 };
     let used = &used[skipped..];
-    let place = *used.choose(&mut fault.random).ok_or_else(|| format!("{} is empty", file.display()))?;
-    bytes[place] ^= 1u8 << fault.random.random_range(0..8u32);
+    let offset = *used.choose(&mut fault.random).ok_or_else(|| format!("{} is empty", file.display()))?;
+    bytes[offset] ^= 1u8 << fault.random.random_range(0..8u32);
     fs::write(file, &bytes).map_err(text)?;
     let now = fs::read(file).map_err(text)?;
-    if now == bytes { Ok(place) } else { Err("the fault did not happen: the bit is unchanged".into()) }
+    if now == bytes { Ok(offset) } else { Err("the fault did not happen: the bit is unchanged".into()) }
 }
 
 /// About the size of the last records of a log.
@@ -74,38 +74,38 @@ fn newest(dir: &Path, prefix: &str) -> Result<PathBuf, String> {
     files.filter(is_one).max().ok_or_else(|| format!("{} has no {prefix}", dir.display()))
 }
 
-fn damage(fault: &mut Fault<'_, '_>, prefix: &str, harm: Harm) -> Result<String, String> {
+fn damage(fault: &mut Fault<'_, '_>, prefix: &str, kind: Damage) -> Result<String, String> {
     let slot = fault.pick()?;
     fault.cluster.node(slot)?.kill()?;
     let data = fault.cluster.node(slot)?.data();
     let file = newest(&data, prefix)?;
-    let place = flip(fault, &file)?;
+    let offset = flip(fault, &file)?;
     let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    fault.note(format!("slot {slot}: a bit of byte {place} of {name} flipped"));
+    fault.note(format!("slot {slot}: a bit of byte {offset} of {name} flipped"));
     fault.hold()?;
-    let ended = start_after(fault, slot, harm)?;
+    let ended = start_after(fault, slot, kind)?;
     let what = if ended { "the node exited and was replaced" } else { "the node served" };
-    Ok(format!("byte {place} of {name}; {what}"))
+    Ok(format!("byte {offset} of {name}; {what}"))
 }
 
 /// Damages a log.
 pub(crate) fn log(fault: &mut Fault<'_, '_>) -> Result<String, String> {
-    damage(fault, "log-", Harm::Log)
+    damage(fault, "log-", Damage::Log)
 }
 
 /// Damages a checkpoint.
 pub(crate) fn checkpoint(fault: &mut Fault<'_, '_>) -> Result<String, String> {
-    damage(fault, "checkpoint-", Harm::Checkpoint)
+    damage(fault, "checkpoint-", Damage::Checkpoint)
 }
 
 /// Damages the file of votes.
 pub(crate) fn vote(fault: &mut Fault<'_, '_>) -> Result<String, String> {
-    damage(fault, "vote", Harm::Vote)
+    damage(fault, "vote", Damage::Vote)
 }
 
 /// Damages an unused segment.
 pub(crate) fn spare(fault: &mut Fault<'_, '_>) -> Result<String, String> {
-    damage(fault, "spare-", Harm::Spare)
+    damage(fault, "spare-", Damage::Spare)
 }
 
 /// Damages the audit log.
@@ -113,11 +113,11 @@ pub(crate) fn audit(fault: &mut Fault<'_, '_>) -> Result<String, String> {
     let slot = fault.pick()?;
     fault.cluster.node(slot)?.kill()?;
     let file = newest(&fault.cluster.node(slot)?.data().with_file_name(""), "data.audit")?;
-    let place = flip(fault, &file)?;
-    fault.note(format!("slot {slot}: a bit of byte {place} of the audit log flipped"));
+    let offset = flip(fault, &file)?;
+    fault.note(format!("slot {slot}: a bit of byte {offset} of the audit log flipped"));
     fault.hold()?;
-    start_after(fault, slot, Harm::Audit)?;
-    Ok(format!("byte {place} of {}", file.display()))
+    start_after(fault, slot, Damage::Audit)?;
+    Ok(format!("byte {offset} of {}", file.display()))
 }
 
 /// The configuration, keys and certificates of a node.
@@ -138,7 +138,7 @@ pub(crate) fn settings(fault: &mut Fault<'_, '_>) -> Result<String, String> {
         let node = fault.cluster.node(slot)?;
         node.start()?;
         match node.wait_end(Duration::from_millis(1500)) {
-            Some(status) if status.code().is_some_and(|code| expected(Harm::Settings).exit_codes.contains(&code)) => {
+            Some(status) if status.code().is_some_and(|code| expected(Damage::Settings).exit_codes.contains(&code)) => {
                 refused.push(*name);
             }
             Some(status) => {
@@ -149,6 +149,6 @@ pub(crate) fn settings(fault: &mut Fault<'_, '_>) -> Result<String, String> {
         fault.cluster.node(slot)?.ensure_dead();
         fs::write(&file, before).map_err(|error| error.to_string())?;
     }
-    start_after(fault, slot, Harm::Settings)?;
+    start_after(fault, slot, Damage::Settings)?;
     Ok(format!("refused with damaged {}; started with damaged {}", refused.join(", "), served.join(", ")))
 }

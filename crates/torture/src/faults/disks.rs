@@ -2,7 +2,7 @@
 
 use super::Fault;
 use super::damage::start_after;
-use crate::expectations::Harm;
+use crate::expectations::Damage;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -27,7 +27,7 @@ fn full(fault: &mut Fault<'_, '_>, slots: &[usize]) -> Result<String, String> {
         if fault.cluster.node(*slot)?.pid().is_none() {
             return Err(format!("the node in slot {slot} exited because its disk was full"));
         }
-        start_after(fault, *slot, Harm::Full)?;
+        start_after(fault, *slot, Damage::Full)?;
     }
     Ok(format!("{} full disks", slots.len()))
 }

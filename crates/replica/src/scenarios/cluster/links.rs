@@ -24,7 +24,7 @@ impl Cluster {
 
     /// What a shell does before it takes frames from an id that its replica does not know: it asks a member that the
     /// replica knows; one that knows nobody asks the node that it joined through.
-    pub(crate) fn vouch(&mut self, to: NodeId, from: NodeId) {
+    pub(crate) fn confirm(&mut self, to: NodeId, from: NodeId) {
         if self.replica(to).admits(from) {
             return;
         }
@@ -36,7 +36,7 @@ impl Cluster {
         };
         let knows = |id: NodeId| self.replica(id).membership().is_member(from);
         if membership.standing(from) == MemberState::Unknown && self.alive().into_iter().filter(is_asked).any(knows) {
-            self.input(to, Input::PeerVouched { id: from });
+            self.input(to, Input::PeerConfirmed { id: from });
         }
     }
 

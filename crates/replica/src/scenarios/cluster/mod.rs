@@ -235,7 +235,7 @@ impl Cluster {
             while let Some((_, (from, to, frame))) = self.frames.pop_front_if(|&mut (at_ms, _)| at_ms <= now_ms) {
                 moved = true;
                 if self.alive().contains(&to) && !self.cut.contains(&(from, to)) && !(self.lose)(&frame) {
-                    self.vouch(to, from);
+                    self.confirm(to, from);
                     self.input(to, Input::Peer { from, frame });
                 }
             }

@@ -1,7 +1,7 @@
 //! Which data key seals secrets: another one is brought by a node and carried to all members beside the log, each says
 //! that it holds it, then it is in use, and what the one before sealed is sealed anew.
 
-use super::trust::authority_context;
+use super::trust::ca_context;
 use super::{KeyEntry, Settings, secret_context};
 use crate::entry::{DataKeyChange, Resealed, SecretId};
 use crate::io::{AdminError, Standing};
@@ -99,7 +99,7 @@ impl Settings {
         match id {
             SecretId::Key(name) => self.keys.get(name).map(|key| &key.secret),
             SecretId::PreviousOfKey(name) => self.keys.get(name)?.previous.as_ref(),
-            SecretId::Authority(number) => self.trust.authorities().get(number).map(|authority| &authority.key),
+            SecretId::Ca(number) => self.trust.cas().get(number).map(|ca| &ca.key),
         }
     }
 
@@ -129,7 +129,7 @@ impl Settings {
                     self.put_key(name, KeyEntry { previous: Some(secret), ..key });
                 }
             }
-            SecretId::Authority(number) => self.with_trust(|trust| trust.reseal_authority(*number, secret)),
+            SecretId::Ca(number) => self.with_trust(|trust| trust.reseal_ca(*number, secret)),
         }
     }
 
@@ -140,11 +140,10 @@ impl Settings {
             let previous = key.previous.as_ref();
             [newest, previous.map(|of| (SecretId::PreviousOfKey(name.clone()), secret_context(name), of))]
         });
-        let of_authorities = self.trust.authorities().iter();
-        let of_authorities =
-            of_authorities.map(|(&number, of)| Some((SecretId::Authority(number), authority_context(number), &of.key)));
+        let of_cas = self.trust.cas().iter();
+        let of_cas = of_cas.map(|(&number, of)| Some((SecretId::Ca(number), ca_context(number), &of.key)));
         let current = self.trust.data_key.current;
-        of_keys.chain(of_authorities).flatten().filter(move |(_, _, sealed)| sealed.data_key_number != current)
+        of_keys.chain(of_cas).flatten().filter(move |(_, _, sealed)| sealed.data_key_number != current)
     }
 }
 
@@ -177,7 +176,7 @@ mod tests {
         let add = SettingsChange::KeyAdd { name: name("key."), algorithm: KeyAlgorithm::HmacSha256, secret: by(1, 1) };
         settings.apply(&add, 5, 0);
         settings.apply(&SettingsChange::KeyRoll { name: name("key."), secret: by(1, 2) }, 6, 0);
-        let add = TrustChange::AuthorityAdd { number: 1, certificate: vec![0x30], key: by(1, 3) };
+        let add = TrustChange::CaAdd { number: 1, certificate: vec![0x30], key: by(1, 3) };
         settings.apply(&SettingsChange::Trust(add), 7, 0);
         settings
     }

@@ -16,7 +16,7 @@ mod zones;
 
 pub(crate) use keys::{KeyEntry, secret_context};
 use trust::Trust;
-pub(crate) use trust::authority_context;
+pub(crate) use trust::ca_context;
 use zones::Retired;
 
 use super::hash::{Item, item_hash};

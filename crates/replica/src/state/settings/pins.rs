@@ -1,5 +1,5 @@
 //! The keys that members show in their certificates, pinned. A certificate with another key opens nothing, even if the
-//! cluster's own authority issued it.
+//! cluster's own CA issued it.
 //!
 //! A member that renews has two pins for a moment: the key that it shows, and the next one. It shows the next one only
 //! when every member has seen its pin: a member that was down would know neither, and could never be told.

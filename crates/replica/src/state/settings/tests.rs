@@ -56,7 +56,7 @@ pub(super) fn rich() -> Settings {
     settings.apply(&SettingsChange::KeyRoll { name: name("key."), secret: sealed(9) }, 11, 0);
     let standing = Standing { accepts: 1, issued_by: 1, renewal: 2, expires_s: 3, data_key: 4 };
     for change in [
-        TrustChange::AuthorityAdd { number: 1, certificate: vec![0x30, 0], key: sealed(8) },
+        TrustChange::CaAdd { number: 1, certificate: vec![0x30, 0], key: sealed(8) },
         TrustChange::Renew { number: 2 },
         TrustChange::Standing { id: 9, standing },
     ] {

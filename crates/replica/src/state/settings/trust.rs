@@ -1,7 +1,7 @@
-//! What members know each other by: the authorities that are accepted, who issues certificates, and how far each
+//! What members know each other by: the CAs that are accepted, who issues certificates, and how far each
 //! member is with it.
 //!
-//! An authority is replaced in three steps, and no member is ever met by a certificate that it does not accept: the new
+//! A CA is replaced in three steps, and no member is ever met by a certificate that it does not accept: the new
 //! one is accepted by all, then all get certificates of it, then the old one is accepted no more. A step is taken when
 //! every member has said that it is done with the one before.
 
@@ -10,15 +10,15 @@ use super::data_key::DataKeyNumbers;
 use super::pins::Pins;
 use crate::entry::{PinChange, TrustChange, decode_standing, encode_standing};
 use crate::io::{AdminError, NodeId, Standing};
-use crate::limits::{AUTHORITIES_MAX, AUTHORITY_KEY_BYTES_MAX, CERTIFICATE_BYTES_MAX};
+use crate::limits::{CA_KEY_BYTES_MAX, CAS_MAX, CERTIFICATE_BYTES_MAX};
 use crate::secrets::Sealed;
 use crate::state::hash::{Item, item_hash};
 use std::collections::BTreeMap;
 use zone::codec::{DecodeError, Decoder, Encoder};
 
-/// An authority as the cluster holds it.
+/// A CA as the cluster holds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Authority {
+pub(crate) struct Ca {
     /// Its own certificate, DER.
     pub(crate) certificate: Vec<u8>,
     /// Its private key, sealed.
@@ -28,8 +28,8 @@ pub(crate) struct Authority {
 /// All of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Trust {
-    authorities: BTreeMap<u32, Authority>,
-    /// Who issues certificates; zero while there is no authority.
+    cas: BTreeMap<u32, Ca>,
+    /// Who issues certificates; zero while there is no CA.
     issuer: u32,
     /// The last order to renew certificates.
     renewal: u32,
@@ -41,8 +41,8 @@ pub(crate) struct Trust {
 }
 
 impl Trust {
-    pub(crate) const fn authorities(&self) -> &BTreeMap<u32, Authority> {
-        &self.authorities
+    pub(crate) const fn cas(&self) -> &BTreeMap<u32, Ca> {
+        &self.cas
     }
 
     pub(crate) const fn issuer(&self) -> u32 {
@@ -62,28 +62,28 @@ impl Trust {
     }
 
     fn next_number(&self) -> u32 {
-        self.authorities.keys().next_back().map_or(1, |last| last.saturating_add(1))
+        self.cas.keys().next_back().map_or(1, |last| last.saturating_add(1))
     }
 
     fn apply(&mut self, change: &TrustChange) {
         match change {
-            TrustChange::AuthorityAdd { number, certificate, key } => {
-                if *number == self.next_number() && self.authorities.len() < AUTHORITIES_MAX {
-                    let authority = Authority { certificate: certificate.clone(), key: key.clone() };
-                    self.authorities.insert(*number, authority);
+            TrustChange::CaAdd { number, certificate, key } => {
+                if *number == self.next_number() && self.cas.len() < CAS_MAX {
+                    let ca = Ca { certificate: certificate.clone(), key: key.clone() };
+                    self.cas.insert(*number, ca);
                     if self.issuer == 0 {
                         self.issuer = *number;
                     }
                 }
             }
-            TrustChange::AuthorityUse { number } => {
-                if self.authorities.contains_key(number) {
+            TrustChange::CaUse { number } => {
+                if self.cas.contains_key(number) {
                     self.issuer = self.issuer.max(*number);
                 }
             }
-            TrustChange::AuthorityRemove { number } => {
+            TrustChange::CaRemove { number } => {
                 if *number != self.issuer {
-                    self.authorities.remove(number);
+                    self.cas.remove(number);
                 }
             }
             // Of the settings as a whole.
@@ -96,20 +96,20 @@ impl Trust {
         }
     }
 
-    pub(super) fn reseal_authority(&mut self, number: u32, key: Sealed) {
-        if let Some(authority) = self.authorities.get_mut(&number) {
-            authority.key = key;
+    pub(super) fn reseal_ca(&mut self, number: u32, key: Sealed) {
+        if let Some(ca) = self.cas.get_mut(&number) {
+            ca.key = key;
         }
     }
 
-    /// Items of a checkpoint: 30 the authorities, 31 the numbers, 32 the members, 33 the data keys, 34
+    /// Items of a checkpoint: 30 the CAs, 31 the numbers, 32 the members, 33 the data keys, 34
     /// to 36 the pins of members.
     pub(super) fn encode_items(&self, mut each: impl FnMut(u8, &dyn Fn(&mut Encoder))) {
-        for (&number, authority) in &self.authorities {
+        for (&number, ca) in &self.cas {
             each(30, &|out| {
                 out.u32(number);
-                out.bytes(&authority.certificate);
-                authority.key.encode(out);
+                out.bytes(&ca.certificate);
+                ca.key.encode(out);
             });
         }
         if (self.issuer, self.renewal) != (0, 0) {
@@ -143,8 +143,8 @@ impl Trust {
         match kind {
             30 => {
                 let (number, certificate) = (from.u32()?, from.bytes(CERTIFICATE_BYTES_MAX)?.to_vec());
-                let key = Sealed::decode(from, AUTHORITY_KEY_BYTES_MAX)?;
-                self.authorities.insert(number, Authority { certificate, key });
+                let key = Sealed::decode(from, CA_KEY_BYTES_MAX)?;
+                self.cas.insert(number, Ca { certificate, key });
             }
             31 => (self.issuer, self.renewal) = (from.u32()?, from.u32()?),
             32 => {
@@ -227,20 +227,18 @@ impl Settings {
         let when_ready = |ready: bool| if ready { Ok(true) } else { Err(AdminError::MembersBehind) };
         match change {
             TrustChange::DataKey(change) => self.check_data_key(change),
-            TrustChange::AuthorityAdd { number, certificate, key } => match trust.authorities.get(number) {
+            TrustChange::CaAdd { number, certificate, key } => match trust.cas.get(number) {
                 Some(there) if there.certificate == *certificate => Ok(false),
-                _ if trust.authorities.len() >= AUTHORITIES_MAX => Err(AdminError::RotationBusy),
+                _ if trust.cas.len() >= CAS_MAX => Err(AdminError::RotationBusy),
                 _ if *number != trust.next_number() => Err(AdminError::RotationBusy),
                 _ => self.check_sealed(key).map(|()| true),
             },
-            TrustChange::AuthorityUse { number } if *number <= trust.issuer => Ok(false),
-            TrustChange::AuthorityUse { number } if !trust.authorities.contains_key(number) => {
-                Err(AdminError::RotationBusy)
-            }
-            TrustChange::AuthorityUse { number } => when_ready(self.all_stand(|of| of.accepts >= *number)),
-            TrustChange::AuthorityRemove { number } if !trust.authorities.contains_key(number) => Ok(false),
-            TrustChange::AuthorityRemove { number } if *number >= trust.issuer => Err(AdminError::RotationBusy),
-            TrustChange::AuthorityRemove { .. } => when_ready(self.all_stand(|of| of.issued_by == trust.issuer)),
+            TrustChange::CaUse { number } if *number <= trust.issuer => Ok(false),
+            TrustChange::CaUse { number } if !trust.cas.contains_key(number) => Err(AdminError::RotationBusy),
+            TrustChange::CaUse { number } => when_ready(self.all_stand(|of| of.accepts >= *number)),
+            TrustChange::CaRemove { number } if !trust.cas.contains_key(number) => Ok(false),
+            TrustChange::CaRemove { number } if *number >= trust.issuer => Err(AdminError::RotationBusy),
+            TrustChange::CaRemove { .. } => when_ready(self.all_stand(|of| of.issued_by == trust.issuer)),
             TrustChange::Renew { number } => Ok(*number > trust.renewal),
             TrustChange::Standing { id, .. } | TrustChange::Pin { id, .. } if !self.is_member(*id) => {
                 Err(AdminError::NodeUnknown)
@@ -255,8 +253,8 @@ impl Settings {
     }
 }
 
-/// Binds a sealed key to its authority.
-pub(crate) fn authority_context(number: u32) -> Vec<u8> {
+/// Binds a sealed key to its CA.
+pub(crate) fn ca_context(number: u32) -> Vec<u8> {
     [b"authority ".as_slice(), &number.to_be_bytes()].concat()
 }
 
@@ -268,7 +266,7 @@ mod tests {
 
     fn add(number: u32) -> TrustChange {
         let key = Sealed { data_key_number: 1, nonce: [0; 12], bytes: vec![number as u8; 20] };
-        TrustChange::AuthorityAdd { number, certificate: vec![number as u8; 9], key }
+        TrustChange::CaAdd { number, certificate: vec![number as u8; 9], key }
     }
 
     fn stands(id: NodeId, accepts: u32, issued_by: u32) -> TrustChange {
@@ -296,20 +294,20 @@ mod tests {
             trust.pins.apply(1, &change);
         }
         trust.data_key.next = Some((2, [2; 32]));
-        let Trust { authorities, issuer: _, renewal: _, standings, pins: _, data_key } = &trust;
-        let Authority { certificate: _, key: _ } = &authorities[&1];
+        let Trust { cas, issuer: _, renewal: _, standings, pins: _, data_key } = &trust;
+        let Ca { certificate: _, key: _ } = &cas[&1];
         let Standing { accepts: _, issued_by: _, renewal: _, expires_s: _, data_key: _ } = standings[&1];
         let DataKeyNumbers { current: _, next: _, is_due: _ } = data_key;
-        fn authority(trust: &mut Trust) -> &mut Authority {
-            trust.authorities.get_mut(&1).unwrap()
+        fn ca(trust: &mut Trust) -> &mut Ca {
+            trust.cas.get_mut(&1).unwrap()
         }
         fn standing(trust: &mut Trust) -> &mut Standing {
             trust.standings.get_mut(&1).unwrap()
         }
         let mutations: [fn(&mut Trust); 16] = [
             |it| it.apply(&add(2)),
-            |it| authority(it).certificate[8] ^= 1,
-            |it| authority(it).key.bytes[19] ^= 1,
+            |it| ca(it).certificate[8] ^= 1,
+            |it| ca(it).key.bytes[19] ^= 1,
             |it| it.issuer += 1,
             |it| it.renewal += 1,
             |it| standing(it).accepts += 1,
@@ -333,9 +331,9 @@ mod tests {
     }
 
     #[test]
-    fn ca_is_replaced_in_steps_that_wait_for_all_members() {
+    fn a_ca_is_replaced_in_steps_that_wait_for_all_members() {
         let (mut settings, use_2, remove_1) =
-            (two(), TrustChange::AuthorityUse { number: 2 }, TrustChange::AuthorityRemove { number: 1 });
+            (two(), TrustChange::CaUse { number: 2 }, TrustChange::CaRemove { number: 1 });
         assert_eq!(settings.check_trust(&add(2)), Err(AdminError::RotationBusy));
         done(&mut settings, add(1));
         assert_eq!((settings.trust().issuer(), settings.check_trust(&add(1))), (1, Ok(false)));
@@ -355,17 +353,17 @@ mod tests {
         settings.apply(&SettingsChange::MemberRemove { id: 2 }, 10, 0);
         assert_eq!(settings.trust().standings().len(), 1);
         done(&mut settings, remove_1.clone());
-        assert_eq!((settings.trust().authorities().len(), settings.check_trust(&remove_1)), (1, Ok(false)));
-        assert_eq!(settings.check_trust(&TrustChange::AuthorityUse { number: 1 }), Ok(false), "it never comes back");
+        assert_eq!((settings.trust().cas().len(), settings.check_trust(&remove_1)), (1, Ok(false)));
+        assert_eq!(settings.check_trust(&TrustChange::CaUse { number: 1 }), Ok(false), "it never comes back");
         done(&mut settings, add(3));
     }
 
     #[test]
     fn exactly_one_ca_issues_after_any_entry() {
         let mut settings = two();
-        let all = [TrustChange::AuthorityUse { number: 1 }, add(1), TrustChange::AuthorityRemove { number: 1 }, add(3)];
+        let all = [TrustChange::CaUse { number: 1 }, add(1), TrustChange::CaRemove { number: 1 }, add(3)];
         all.into_iter().for_each(|change| settings.apply(&SettingsChange::Trust(change), 9, 0));
-        assert_eq!((settings.trust().issuer(), settings.trust().authorities().len()), (1, 1));
+        assert_eq!((settings.trust().issuer(), settings.trust().cas().len()), (1, 1));
         settings.apply(&SettingsChange::Trust(stands(7, 1, 1)), 9, 0);
         assert!(settings.trust().standings().is_empty(), "of no member");
     }

@@ -111,7 +111,7 @@ or refused.";
 const ROTATE_EXAMPLES: &str = "\
 Examples:
   catamaran cluster rotate                every node gets another key and certificate
-  catamaran cluster rotate --authority    another CA issues them; the old CA is no longer accepted
+  catamaran cluster rotate --ca    another CA issues them; the old CA is no longer accepted
   catamaran cluster rotate --data-key     another key seals secrets in log, checkpoints and backups,
                                           and makes DNS cookies and TLS tickets
   catamaran cluster rotate --api-token    another token opens the API; copy its file to the other machines
@@ -311,12 +311,12 @@ pub(crate) enum ClusterCommand {
     Rotate {
         /// Introduce another CA. Certificates of the old CA are refused from then on.
         #[arg(long, conflicts_with = "data_key")]
-        authority: bool,
+        ca: bool,
         /// Replace the key that seals secrets in log, checkpoints and backups, and that makes cookies and tickets.
         #[arg(long)]
         data_key: bool,
         /// Write a new API token to the file that this command reads. The nodes on this machine use it immediately.
-        #[arg(long, conflicts_with_all = ["authority", "data_key"])]
+        #[arg(long, conflicts_with_all = ["ca", "data_key"])]
         api_token: bool,
         /// Time limit for each step.
         #[arg(long, value_name = "SECONDS", default_value_t = 30)]
@@ -352,9 +352,9 @@ pub(crate) fn run(command: &ClusterCommand) -> Result<(), Problem> {
             restore::recover(config, (*accept_damage, *rehearsal), serial_gap.unwrap_or_default(), new)
         }
         ClusterCommand::Rotate { api_token: true, target, .. } => rotate::api_token(target),
-        ClusterCommand::Rotate { authority, data_key, api_token: false, wait, target } => {
-            let rotate = match (authority, data_key) {
-                (true, _) => rotate::authority,
+        ClusterCommand::Rotate { ca, data_key, api_token: false, wait, target } => {
+            let rotate = match (ca, data_key) {
+                (true, _) => rotate::ca,
                 (_, true) => rotate::data_key,
                 _ => rotate::certificates,
             };

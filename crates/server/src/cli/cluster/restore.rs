@@ -11,7 +11,7 @@ use crate::files::token::fill_random;
 use crate::node::audit_log;
 use crate::node::disk::StartReads;
 use crate::node::doubt;
-use crate::node::ending::quarantined;
+use crate::node::fatal::quarantined;
 use crate::node::first_state;
 use crate::node::identity::Identity;
 use crate::node::open::{is_damage, replica_config};

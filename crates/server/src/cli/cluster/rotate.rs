@@ -1,10 +1,10 @@
-//! `cluster rotate`: other certificates between nodes, another authority, another data key, without a restart.
+//! `cluster rotate`: other certificates between nodes, another CA, another data key, without a restart.
 
 use super::super::Target;
 use super::super::client::Client;
 use super::super::output::print;
 use super::status::{newest, numbers};
-use crate::api::types::{AuthorityStepJson, MemberJson, RenewalJson};
+use crate::api::types::{CaStepJson, MemberJson, RenewalJson};
 use crate::files::layout::Layout;
 use crate::files::token::Token;
 use crate::problem::{Exit, Problem};
@@ -39,15 +39,15 @@ pub(super) fn certificates(patience: Duration, target: &Target) -> Result<(), Pr
     ))
 }
 
-/// Another authority, step by step; goes on where it was left.
-pub(super) fn authority(patience: Duration, target: &Target) -> Result<(), Problem> {
+/// Another CA, step by step; goes on where it was left.
+pub(super) fn ca(patience: Duration, target: &Target) -> Result<(), Problem> {
     let client = Client::find(target)?;
     let mut has_begun = false;
     loop {
-        let (mut step, mut without_leader) = (AuthorityStepJson::default(), None);
+        let (mut step, mut without_leader) = (CaStepJson::default(), None);
         let moved = within(&client, patience, || {
             // What was begun is gone on with; another one is not begun behind it.
-            match change(&client, if has_begun { "/v1/authority" } else { "/v1/authority?begin=true" }) {
+            match change(&client, if has_begun { "/v1/ca" } else { "/v1/ca?begin=true" }) {
                 Err(problem) if has_begun && problem.exit == Exit::Unreachable => {
                     without_leader = Some(problem.why);
                     return Ok(false);

@@ -61,8 +61,8 @@ fn table(status: &StatusJson) -> String {
             status.node
         ));
     }
-    if status.authorities > 1 {
-        text.push_str("the authority is being replaced: `catamaran cluster rotate --authority` goes on with it\n");
+    if status.ca_count > 1 {
+        text.push_str("the CA is being replaced: `catamaran cluster rotate --ca` goes on with it\n");
     }
     text.push_str(&rotation(status));
     text.push_str(&clocks(status));
@@ -150,7 +150,7 @@ mod tests {
             feature_level: applied_index.map(|_| 2),
             certificate: applied_index.map(|_| CertificateJson {
                 expires_s: 1_800_000_000,
-                authority: 1,
+                ca: 1,
                 renewal: 0,
                 data_key: 1,
                 knows_next_keys: true,
@@ -183,8 +183,8 @@ node  role     address         applied  lag  heard      level  certificate  zone
         assert_eq!(table(&status), expected);
         let elsewhere = StatusJson { node: 2, role: "follower".into(), ..status };
         assert!(table(&elsewhere).contains("does not lead"));
-        let replacing = StatusJson { authorities: 2, ..elsewhere.clone() };
-        assert!(table(&replacing).contains("rotate --authority"));
+        let replacing = StatusJson { ca_count: 2, ..elsewhere.clone() };
+        assert!(table(&replacing).contains("rotate --ca"));
         let mut wrong = elsewhere.clone();
         (wrong.members[0].clock_ahead_ms, wrong.members[1].clock_ahead_ms) = (Some(10_800_000), Some(-61_500));
         let lines = "the clock of node 1 is 10800 s ahead: set it\nthe clock of node 2 is 61 s behind: set it\n";

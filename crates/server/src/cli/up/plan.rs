@@ -17,7 +17,7 @@ use crate::limits::{UP_BYTES_A_MS, UP_READY_MS};
 use crate::listen::sockets::{self, Protocols};
 use crate::node::first_state;
 use crate::problem::{Exit, Problem};
-use crate::tls::ca::CertificateAuthority;
+use crate::tls::ca::Ca;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
@@ -169,7 +169,7 @@ impl Plan {
     /// Makes everything but states and configurations; gives these, in the order of the nodes.
     fn prepare(&self, old: Vec<Member>, kept: &BTreeMap<u64, Config>, has_ipv6: bool) -> io::Result<Vec<Config>> {
         let layout = &self.layout;
-        let authority = CertificateAuthority::load_or_make(&layout.ca_cert(), &layout.ca_key())?;
+        let ca = Ca::load_or_make(&layout.ca_cert(), &layout.ca_key())?;
         Token::load_or_make(&layout.api_token())?;
         let shared = DataKeyFile::new(&layout.data_key(), None);
         kept.values().next().map_or(shared, Config::data_key).load_or_make()?;
@@ -183,12 +183,12 @@ impl Plan {
             let files = layout.node(node.id);
             std::fs::create_dir_all(files.data())?;
             if !files.cert().exists() || !files.key().exists() {
-                let issued = authority.issue(node.id)?;
+                let issued = ca.issue(node.id)?;
                 write_atomic(&files.key(), issued.key_pem.as_bytes(), Readers::Owner)?;
                 write_atomic(&files.cert(), issued.cert_pem.as_bytes(), Readers::All)?;
             }
             if self.ports.any_encrypted() && (!files.dns_cert().exists() || !files.dns_key().exists()) {
-                let issued = authority.issue_local()?;
+                let issued = ca.issue_local()?;
                 write_atomic(&files.dns_key(), issued.key_pem.as_bytes(), Readers::Owner)?;
                 write_atomic(&files.dns_cert(), issued.cert_pem.as_bytes(), Readers::All)?;
             }

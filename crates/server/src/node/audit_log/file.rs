@@ -13,16 +13,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The files as they are written.
+/// The open audit log.
 pub(super) struct AuditFile {
     path: PathBuf,
     file: Option<BufWriter<File>>,
     bytes: u64,
     /// Digest of the last line.
     prev: LineDigest,
-    /// The last index that a line tells of.
+    /// The last index in the file.
     last: u64,
-    /// The last index that a line should tell of, and does not.
+    /// The last index that should have a line but has none.
     lost_to: Option<u64>,
     /// Number of lines of records and refusals in the buffer.
     unflushed: u64,
@@ -45,7 +45,7 @@ impl AuditFile {
         audit
     }
 
-    /// Puts the line of a record into the buffer, if it is not there yet.
+    /// Buffers the line of a record, unless it is already written.
     pub(super) fn record(&mut self, record: &AuditRecord) {
         let is_put = self.line(&Line::of(record));
         self.count(is_put);
@@ -60,12 +60,12 @@ impl AuditFile {
         }
     }
 
-    /// What is not known after one index, up to another.
+    /// Writes a gap.
     pub(super) fn gap(&mut self, after: u64, to: u64) {
         self.line(&Line::Gap { gap_after: after.max(self.last), gap_to: to });
     }
 
-    /// What this node was asked for, and no other.
+    /// Writes an action on this node only.
     pub(super) fn local(&mut self, time_ms: u64, action: &str, subject: &str) -> bool {
         self.attempt(|audit| {
             if audit.file.is_none() {
@@ -76,7 +76,7 @@ impl AuditFile {
         })
     }
 
-    /// What this node refused.
+    /// Writes a refused request.
     pub(super) fn refused(&mut self, attempt: &Attempt, unsaid: u64) {
         let is_put = self.attempt(|audit| {
             if audit.file.is_none() {
@@ -87,7 +87,7 @@ impl AuditFile {
         self.count(is_put);
     }
 
-    /// There is nothing more up to this index.
+    /// Marks that no line up to this index is missing.
     pub(super) fn through(&mut self, index: u64) {
         self.line(&Line::Through { through: index });
     }
@@ -109,7 +109,7 @@ impl AuditFile {
         if self.file.is_none() {
             self.append()?;
         }
-        // Applied again after a restart.
+        // This entry was applied again after a restart.
         if line.last_index() <= self.last {
             return Ok(());
         }
@@ -156,10 +156,10 @@ impl AuditFile {
             Err(error) => {
                 if !self.counters.is_failing.swap(true, Relaxed) {
                     let path = self.path.display();
-                    tracing::error!(%error, %path, "cannot write the audit log; updates go on without it");
+                    tracing::error!(%error, %path, "cannot write the audit log; updates continue without it");
                 }
                 self.counters.lost.add_shared(std::mem::take(&mut self.unflushed));
-                // What was not written is lost; how much was is seen when the file is opened again.
+                // Unwritten lines are lost. Reopening the file shows how many.
                 self.file = None;
                 self.lost_to = self.lost_to.max(Some(self.last));
                 false
@@ -167,9 +167,9 @@ impl AuditFile {
         }
     }
 
-    /// Goes on behind the last whole line.
+    /// Opens the file, and continues after the last complete line.
     fn append(&mut self) -> io::Result<()> {
-        // Who updates what is not for everybody.
+        // Only the owner may read who updated what.
         let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).clone();
         let mut file = options.open(&self.path)?;
         let whole = whole_bytes(&mut file)?;
@@ -196,14 +196,14 @@ impl AuditFile {
         self.append()
     }
 
-    /// Removes the oldest, where all together are too large: files may be of a time when more was allowed.
+    /// Removes the oldest files if all files together are too large; the limit may have been lowered.
     fn remove_beyond(&self) -> io::Result<()> {
         let mut bytes = 0;
         for number in 1..AUDIT_FILES_MAX {
             let file = numbered(&self.path, number);
             let Ok(data) = std::fs::metadata(&file) else { continue };
             bytes += data.len();
-            // The newest but one stays whatever its size: its last line binds the next one.
+            // The second newest file always stays: the first line of the newest one refers to it.
             if number > 1 && bytes > self.bytes_max() {
                 std::fs::remove_file(file)?;
             }
@@ -212,13 +212,13 @@ impl AuditFile {
     }
 }
 
-/// Begins the audit log of a cluster that is made of another one's state: with what is not known, and who made it.
+/// Starts the audit log of a cluster that is made from the state of another one, with a gap and a record of how it was
+/// made.
 ///
-/// # Errors
-/// Those of the file system; a log that is there is never replaced.
+/// [`io::Error`]: the file cannot be written, or already exists.
 pub(crate) fn begin(path: &Path, made: ActionRecord) -> io::Result<()> {
     if path.try_exists()? {
-        let what = format!("the audit log of another cluster is there: {}", path.display());
+        let what = format!("the audit log of another cluster exists: {}", path.display());
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, what));
     }
     let gap = Line::Gap { gap_after: 0, gap_to: made.index.saturating_sub(1) };
@@ -242,7 +242,7 @@ pub(super) fn numbered(path: &Path, number: usize) -> PathBuf {
     }
 }
 
-/// Bytes up to the end of the last line that is whole: a crash may leave part of one.
+/// Bytes up to the end of the last complete line. A crash may leave a partial line.
 fn whole_bytes(file: &mut File) -> io::Result<u64> {
     let len = file.seek(SeekFrom::End(0))?;
     let tail = tail(file, len, AUDIT_LINE_BYTES_MAX as u64)?;
@@ -250,7 +250,7 @@ fn whole_bytes(file: &mut File) -> io::Result<u64> {
     Ok(len - cut as u64)
 }
 
-/// The last of the first `len` bytes, at most so many.
+/// The last `bytes_max` of the first `len` bytes.
 fn tail(file: &mut File, len: u64, bytes_max: u64) -> io::Result<Vec<u8>> {
     let start = len.saturating_sub(bytes_max);
     file.seek(SeekFrom::Start(start))?;
@@ -259,13 +259,13 @@ fn tail(file: &mut File, len: u64, bytes_max: u64) -> io::Result<Vec<u8>> {
     Ok(tail)
 }
 
-/// The last index that an audit log tells of; zero when there is none.
+/// The last index in an audit log; zero if there is none.
 pub(crate) fn last_index(path: &Path) -> u64 {
     let line = newest_line(path).and_then(|line| serde_json::from_slice::<Line>(&line).ok());
     line.map_or(0, |line| line.last_index())
 }
 
-/// The last whole line. A file that was just rotated away may have left an empty one.
+/// The last complete line. Right after a rotation, the newest file may be empty.
 fn newest_line(path: &Path) -> Option<Vec<u8>> {
     (0..2).find_map(|number| last_line(&numbered(path, number)))
 }
@@ -288,7 +288,7 @@ pub(crate) fn read_last(path: &Path, count: usize) -> io::Result<String> {
                 let whole = whole_bytes(&mut file)?;
                 let tail = tail(&mut file, whole, bytes_max)?;
                 let text = String::from_utf8_lossy(&tail).into_owned();
-                // The first may be the end of a line.
+                // The first line may be partial.
                 let cut = usize::from(whole > bytes_max);
                 lines.extend(text.lines().skip(cut).map(str::to_owned));
             }

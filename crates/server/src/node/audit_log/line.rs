@@ -1,4 +1,4 @@
-//! The lines, and how each is bound to the one before: who edits or removes one is seen.
+//! The lines, each with the digest of the previous one, so that edits and removals are detected.
 
 use super::refused::Attempt;
 use data_encoding::HEXLOWER;
@@ -18,14 +18,14 @@ pub(super) enum Line {
     Through {
         through: u64,
     },
-    /// Asked of this node alone, behind what it had applied then.
+    /// An action on this node only, after the last applied index.
     Local {
         after: u64,
         time_ms: u64,
         action: String,
         subject: String,
     },
-    /// Asked of this node, and refused.
+    /// A request that this node refused.
     Refused {
         after: u64,
         time_ms: u64,
@@ -40,7 +40,7 @@ pub(super) enum Line {
         names: Vec<String>,
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         more: bool,
-        /// Attempts before this one that there was no line for.
+        /// Earlier refusals without a line.
         #[serde(default, skip_serializing_if = "is_zero")]
         unsaid: u64,
     },
@@ -60,10 +60,10 @@ pub(super) enum Line {
         serial_to: u32,
         deleted: usize,
         added: usize,
-        /// Owners and types; absent in what older software wrote.
+        /// Owners and types; absent in lines of older versions.
         #[serde(default)]
         names: Vec<String>,
-        /// There are more than these.
+        /// Whether there are more names than these.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         more: bool,
     },
@@ -102,7 +102,7 @@ impl Line {
         }
     }
 
-    /// What was refused, behind the index `after`.
+    /// The line of a refused request, after the index `after`.
     pub(super) fn of_attempt(after: u64, attempt: &Attempt, unsaid: u64) -> Self {
         Self::Refused {
             after,
@@ -118,10 +118,11 @@ impl Line {
         }
     }
 
-    /// The line as it is written, without its end: `prev` is the digest of the line before, and becomes its own.
+    /// The line without its newline. `prev` is the digest of the previous line, and is replaced by the digest of this
+    /// one.
     pub(super) fn chain(&self, prev: &mut LineDigest) -> io::Result<Vec<u8>> {
         let mut bytes = serde_json::to_vec(self)?;
-        // An object of at least one field: its end gives way to one more.
+        // Add a field to the JSON object, which has at least one.
         bytes.pop();
         bytes.extend_from_slice(b",\"prev\":\"");
         bytes.extend_from_slice(HEXLOWER.encode(prev).as_bytes());
@@ -131,10 +132,10 @@ impl Line {
     }
 }
 
-/// The digest of a line, by which the next one knows it.
+/// The digest of a line.
 pub(super) type LineDigest = [u8; 32];
 
-/// SHA-256, as `sha256sum` has it, of a line without its end.
+/// SHA-256 of a line without its newline, as printed by `sha256sum`.
 pub(super) fn digest_of(line: &[u8]) -> LineDigest {
     let digest = ring::digest::digest(&ring::digest::SHA256, line);
     digest.as_ref().try_into().expect("SHA-256 has 32 bytes")

@@ -1,5 +1,5 @@
-//! Attempts that this node refused: who tried what. Their lines are few a second, so that nobody fills the audit log
-//! with them, and those of clients without a right key take nothing from the others.
+//! Requests that this node refused. The rate of these lines is limited, so that clients cannot fill the audit log.
+//! Clients without a valid key have their own limit.
 
 use super::{AuditCounters, AuditWork};
 use crate::limits::{
@@ -12,38 +12,38 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use wire::Name;
 
-/// What was refused.
+/// A refused request.
 #[derive(Clone, Debug)]
 pub(crate) struct Attempt {
     pub(crate) time_ms: u64,
-    /// Why, in a word that does not change.
+    /// The reason, as a stable identifier.
     pub(crate) reason: &'static str,
     /// `update` or `transfer`.
     pub(crate) what: &'static str,
-    /// The key that was named; a stranger may name any.
+    /// The key that the client named; it may be false.
     pub(crate) key: Option<Name>,
     pub(crate) source: IpAddr,
     pub(crate) zone: Option<Name>,
     pub(crate) names: AuditNames,
 }
 
-/// Who is refused.
+/// The kind of client that was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Who {
-    /// A client without a signature that is right.
+    /// A client without a valid signature.
     Stranger,
-    /// One that has a key.
+    /// A client with a valid key.
     Key,
 }
 
-/// Where lines go.
+/// The queue for the lines.
 #[derive(Debug)]
 pub(crate) struct Sink {
     pub(super) work: Sender<AuditWork>,
     pub(super) counters: Arc<AuditCounters>,
 }
 
-/// Takes attempts from all threads that refuse.
+/// Collects refused requests from all threads.
 #[derive(Default, Debug)]
 pub(crate) struct RefusedLog {
     sink: Mutex<Option<Sink>>,
@@ -52,17 +52,17 @@ pub(crate) struct RefusedLog {
 }
 
 impl RefusedLog {
-    /// From now on lines go there.
+    /// Sets the queue.
     pub(crate) fn connect(&self, sink: Sink) {
         *self.sink.lock().unwrap_or_else(PoisonError::into_inner) = Some(sink);
     }
 
-    /// Lines are written no more: the thread that writes them may end.
+    /// Drops the queue, so that the writing thread can end.
     pub(crate) fn disconnect(&self) {
         *self.sink.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// Writes an attempt down, if it is time for another line; `attempt` is asked only then.
+    /// Queues a refused request if the rate allows a line. Calls `attempt` only then.
     pub(crate) fn note(&self, who: Who, attempt: impl FnOnce() -> Attempt) {
         let (rate, per_second, burst) = match who {
             Who::Stranger => (&self.strangers, AUDIT_STRANGERS_PER_SECOND, AUDIT_STRANGERS_BURST),
@@ -79,16 +79,16 @@ impl RefusedLog {
     }
 }
 
-/// A token bucket, and how many found it empty since a token was taken.
+/// A token bucket, and the number of refusals without a line since the last one.
 #[derive(Default, Debug)]
 struct Rate {
-    /// When the bucket was last looked at, and the lines that were left then, in thousandths.
+    /// When a token was last taken, and the tokens left then, in thousandths.
     seen: Option<(Instant, u64)>,
     unsaid: u64,
 }
 
 impl Rate {
-    /// How many went without a line before this one, which gets one.
+    /// Takes a token. Returns the number of refusals without a line before this one.
     fn take(&mut self, now: Instant, per_second: u32, burst: u32) -> Option<u64> {
         let full = u64::from(burst) * 1_000;
         let left = self.seen.map_or(full, |(at, left)| {
@@ -100,7 +100,7 @@ impl Rate {
             self.seen = Some((now, left - 1_000));
             return Some(std::mem::take(&mut self.unsaid));
         }
-        // The time of the last look stays: a flood must not keep parts of a token from coming together.
+        // Keep the time, so that fractions of a token add up during a flood.
         self.unsaid += 1;
         None
     }

@@ -117,7 +117,7 @@ fn files_are_rotated_and_the_oldest_goes() {
 }
 
 #[test]
-fn what_has_no_room_is_a_gap_and_nobody_waits() {
+fn records_beyond_the_queue_limit_become_a_gap() {
     let dir = crate::test_dir("audit-full");
     let path = dir.path().join("audit.log");
     let counters = Arc::<AuditCounters>::default();
@@ -172,8 +172,8 @@ fn a_disk_that_takes_nothing_is_counted_and_what_it_lost_is_not_passed_over() {
     std::fs::create_dir(dir.path().join("missing")).unwrap();
     file.record(&record(2));
     file.sync();
-    let said = unbound(&read_last(&path, 10).unwrap());
-    assert!(said.starts_with("{\"gap_after\":0,\"gap_to\":1}\n{\"index\":2,"), "{said}");
+    let text = unbound(&read_last(&path, 10).unwrap());
+    assert!(text.starts_with("{\"gap_after\":0,\"gap_to\":1}\n{\"index\":2,"), "{text}");
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn what_was_edited_or_taken_out_is_seen_over_all_files() {
 }
 
 #[test]
-fn what_is_refused_has_a_line_with_who_and_what() {
+fn refused_requests_have_a_line() {
     let dir = crate::test_dir("audit-refused");
     let path = dir.path().join("data.audit");
     let counters = Arc::<AuditCounters>::default();

@@ -1,8 +1,8 @@
-//! Whether an audit log is as it was written: each line has the digest of the one before, over all its files.
+//! Verifies an audit log: each line contains the digest of the previous one, over all files.
 //!
-//! An edited line does not have the digest that the next one names; where lines or files were taken out of the middle,
-//! or put in, two do not fit either. What was cut off at the end is seen against a digest that was noted elsewhere; the
-//! oldest lines go as files are rotated.
+//! An edited line no longer matches the digest in the next one. Removed, added or reordered lines break the chain too.
+//! Lines removed at the end are detected with a digest that was noted elsewhere. The oldest lines disappear by
+//! rotation.
 
 use super::file::numbered;
 use super::line::{LineDigest, digest_of};
@@ -13,24 +13,24 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-/// What was found whole.
+/// The result of a verification.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Verified {
-    /// Lines that are bound to the one before.
+    /// Lines with a valid digest of the previous one.
     pub(crate) lines: u64,
-    /// Lines of older software, which bound none, before them.
+    /// Lines of older versions without digests, before those lines.
     pub(crate) unbound: u64,
-    /// The first line is the first of all that was ever written.
+    /// Whether the first line is the first that was ever written.
     pub(crate) has_begin: bool,
     /// The digest of the last line, to be noted elsewhere.
     pub(crate) last: Option<LineDigest>,
-    /// Whether the digest that was asked for is that of one of the lines.
+    /// Whether a line has the given digest.
     pub(crate) has_noted: bool,
-    /// The last line is not whole: the node is writing it, or was ended while it did.
+    /// The last line is partial: the node is writing it, or stopped while it did.
     pub(crate) is_cut: bool,
 }
 
-/// Where it is not whole, or cannot be read.
+/// The place where the chain is broken, or the file cannot be read.
 #[derive(Debug)]
 pub(crate) struct Broken {
     pub(crate) file: PathBuf,
@@ -49,7 +49,7 @@ pub(crate) fn files_of(path: &Path) -> Vec<PathBuf> {
     all.filter(|file| file.exists()).collect()
 }
 
-/// Follows the chain through `files`, the oldest first, on the look-out for the digest `noted`.
+/// Verifies the chain through `files`, the oldest first, and looks for the digest `noted`.
 pub(crate) fn verify(files: &[PathBuf], noted: Option<LineDigest>) -> Result<Verified, Broken> {
     let mut found = Verified::default();
     for (place, file) in files.iter().enumerate() {
@@ -63,7 +63,7 @@ pub(crate) fn verify(files: &[PathBuf], noted: Option<LineDigest>) -> Result<Ver
                 if place + 1 == files.len() {
                     break;
                 }
-                return Err(broken(number, "the file ends within a line, and others follow".into()));
+                return Err(broken(number, "the file ends within a line, and another file follows".into()));
             };
             found.take(line, noted).map_err(|why| broken(number, why))?;
         }
@@ -74,14 +74,14 @@ pub(crate) fn verify(files: &[PathBuf], noted: Option<LineDigest>) -> Result<Ver
 impl Verified {
     fn take(&mut self, line: &[u8], noted: Option<LineDigest>) -> Result<(), String> {
         let Bound { prev } =
-            serde_json::from_slice(line).map_err(|error| format!("no line of an audit log: {error}"))?;
+            serde_json::from_slice(line).map_err(|error| format!("not a line of an audit log: {error}"))?;
         let is_bound = prev.is_some();
         match (prev, self.last) {
             (Some(prev), Some(last)) if prev != HEXLOWER.encode(&last) => {
-                return Err("the line before was changed, or lines between were taken out or put in".into());
+                return Err("the previous line was changed, or lines were removed or added before this one".into());
             }
             (Some(prev), None) => self.has_begin = prev == HEXLOWER.encode(&[0; 32]),
-            (None, _) if self.lines > 0 => return Err("it is not bound to the line before, as all since are".into()),
+            (None, _) if self.lines > 0 => return Err("the line has no digest of the previous line".into()),
             _ => {}
         }
         *(if is_bound { &mut self.lines } else { &mut self.unbound }) += 1;
@@ -92,7 +92,7 @@ impl Verified {
     }
 }
 
-/// The next line with its end, as far as a line may go.
+/// The next line with its newline, up to the maximum length.
 fn next_line(reader: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
     let bytes = reader.take(AUDIT_LINE_BYTES_MAX as u64).read_until(b'\n', &mut line)?;

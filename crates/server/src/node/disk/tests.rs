@@ -52,14 +52,14 @@ fn job_without_room(dir: &Path) -> DiskJob {
 fn on_a_full_disk_a_job_waits_for_room_and_is_repeated() {
     let dir = crate::test_dir("disk-no-room");
     let (send, receive) = std::sync::mpsc::channel();
-    let (told, heard) = std::sync::mpsc::channel();
+    let (report, reports) = std::sync::mpsc::channel();
     send.send(DiskWork::Job(job_without_room(dir.path()))).unwrap();
     let writer = Writer::new(dir.path(), Arc::default());
-    let writer = std::thread::spawn(move || writer.run(&receive, |done| told.send(format!("{done:?}")).unwrap()));
-    assert_eq!(heard.recv().unwrap(), "Full(Bulk)");
+    let writer = std::thread::spawn(move || writer.run(&receive, |done| report.send(format!("{done:?}")).unwrap()));
+    assert_eq!(reports.recv().unwrap(), "Full(Bulk)");
     send.send(DiskWork::Read(ReadFile { ticket: 4, file: name("spare"), offset: 0, len: 9 })).unwrap();
     let wait = Duration::from_millis(3 * DISK_FULL_RETRY_MS);
-    assert!(heard.recv_timeout(wait).is_err(), "the report comes once, and later jobs wait");
+    assert!(reports.recv_timeout(wait).is_err(), "the report comes once, and later jobs wait");
     // A job that only removes files does not wait behind the job that needs their room; but it keeps its order.
     std::fs::write(dir.path().join("old"), "old").unwrap();
     let removal = |ticket, file: &str| {
@@ -67,9 +67,9 @@ fn on_a_full_disk_a_job_waits_for_room_and_is_repeated() {
         DiskWork::Job(DiskJob { queue: DiskQueue::Bulk, ticket, ops })
     };
     send.send(removal(5, "old")).unwrap();
-    assert!(heard.recv_timeout(wait).is_err() && dir.path().join("old").exists(), "it waits for the read");
+    assert!(reports.recv_timeout(wait).is_err() && dir.path().join("old").exists(), "it waits for the read");
     std::fs::remove_file(dir.path().join("spare")).unwrap();
-    let rest: Vec<_> = (0..4).map(|_| heard.recv().unwrap()).collect();
+    let rest: Vec<_> = (0..4).map(|_| reports.recv().unwrap()).collect();
     assert_eq!(rest, ["Room(Bulk)", "Persisted(Bulk, 3)", "Read(4, [0, 7, 0, 0])", "Persisted(Bulk, 5)"]);
     drop(send);
     writer.join().unwrap();
@@ -79,7 +79,7 @@ fn on_a_full_disk_a_job_waits_for_room_and_is_repeated() {
 fn a_removal_does_not_wait_behind_a_job_that_needs_its_room() {
     let dir = crate::test_dir("disk-removal");
     let (send, receive) = std::sync::mpsc::channel();
-    let (told, heard) = std::sync::mpsc::channel();
+    let (report, reports) = std::sync::mpsc::channel();
     send.send(DiskWork::Job(job_without_room(dir.path()))).unwrap();
     for (ticket, file) in [(4, "old"), (5, "spare")] {
         let ops = vec![DiskOp::Remove { file: name(file) }, DiskOp::SyncDir];
@@ -87,13 +87,13 @@ fn a_removal_does_not_wait_behind_a_job_that_needs_its_room() {
     }
     std::fs::write(dir.path().join("old"), "old").unwrap();
     let writer = Writer::new(dir.path(), Arc::default());
-    let writer = std::thread::spawn(move || writer.run(&receive, |done| told.send(format!("{done:?}")).unwrap()));
-    assert_eq!([heard.recv().unwrap(), heard.recv().unwrap()], ["Full(Bulk)", "Persisted(Bulk, 4)"]);
+    let writer = std::thread::spawn(move || writer.run(&receive, |done| report.send(format!("{done:?}")).unwrap()));
+    assert_eq!([reports.recv().unwrap(), reports.recv().unwrap()], ["Full(Bulk)", "Persisted(Bulk, 4)"]);
     assert!(!dir.path().join("old").exists());
     let wait = Duration::from_millis(2 * DISK_FULL_RETRY_MS);
-    assert!(heard.recv_timeout(wait).is_err(), "the file of the waiting job is not removed before it");
+    assert!(reports.recv_timeout(wait).is_err(), "the file of the waiting job is not removed before it");
     std::fs::remove_file(dir.path().join("spare")).unwrap();
-    let rest: Vec<_> = (0..3).map(|_| heard.recv().unwrap()).collect();
+    let rest: Vec<_> = (0..3).map(|_| reports.recv().unwrap()).collect();
     assert_eq!(rest, ["Room(Bulk)", "Persisted(Bulk, 3)", "Persisted(Bulk, 5)"]);
     drop(send);
     writer.join().unwrap();
@@ -105,9 +105,9 @@ fn a_stop_does_not_wait_for_room() {
     let (send, receive) = std::sync::mpsc::channel();
     send.send(DiskWork::Job(job_without_room(dir.path()))).unwrap();
     drop(send);
-    let told = std::sync::Mutex::new(Vec::new());
-    Writer::new(dir.path(), Arc::default()).run(&receive, |done| told.lock().unwrap().push(format!("{done:?}")));
-    assert_eq!(*told.lock().unwrap(), ["Full(Bulk)"], "the job is never reported as done");
+    let reported = std::sync::Mutex::new(Vec::new());
+    Writer::new(dir.path(), Arc::default()).run(&receive, |done| reported.lock().unwrap().push(format!("{done:?}")));
+    assert_eq!(*reported.lock().unwrap(), ["Full(Bulk)"], "the job is never reported as done");
 }
 
 fn record(offset: u64, bytes: Vec<u8>) -> [DiskOp; 2] {
@@ -149,7 +149,7 @@ fn where_there_is_no_way_past_the_cache_the_log_goes_through_it() {
 }
 
 #[test]
-fn a_checkpoint_takes_its_place_when_the_audit_log_is_on_the_disk() {
+fn a_checkpoint_is_renamed_after_the_audit_log_is_on_disk() {
     use crate::node::audit_log::{AuditQueue, AuditWork};
     let dir = crate::test_dir("disk-barrier");
     let (queue, work) = AuditQueue::new(0, Arc::default());

@@ -41,14 +41,14 @@ fn ca(cluster: &Cluster) -> String {
 #[test]
 fn kdig_dig_and_curl_are_answered_through_each_node() {
     let cluster = Cluster::start_encrypted("tools", 3);
-    let (authority, json) = (ca(&cluster), cluster.cluster_json());
+    let (ca, json) = (ca(&cluster), cluster.cluster_json());
     for id in cluster.ids() {
         let node = &json["nodes"][id as usize - 1];
         assert_eq!(node["dot"], cluster.dot(id).to_string());
         assert_eq!(node["doh"], cluster.doh(id).to_string());
         assert_eq!(node["doq"], cluster.dot(id).to_string());
     }
-    let trusted = [format!("+tls-ca={authority}"), "+tls-hostname=localhost".to_owned()];
+    let trusted = [format!("+tls-ca={ca}"), "+tls-hostname=localhost".to_owned()];
     let mut addresses = vec!["@127.0.0.1"];
     if std::net::UdpSocket::bind("[::1]:0").is_ok() {
         addresses.push("@::1");
@@ -63,7 +63,7 @@ fn kdig_dig_and_curl_are_answered_through_each_node() {
             for (port, how) in [(&dot, "+tls"), (&doh, "+https"), (&doh, "+https-get")] {
                 for address in &addresses {
                     if program == "dig" && how != "+tls" && *address == "@::1" {
-                        // dig 9.18 leaves out the brackets that an address has in `:authority` (RFC 3986 3.2.2), which
+                        // dig 9.18 leaves out the brackets that an address has in `:CA` (RFC 3986 3.2.2), which
                         // h2 takes for what it is: a malformed request.
                         continue;
                     }
@@ -75,7 +75,7 @@ fn kdig_dig_and_curl_are_answered_through_each_node() {
         if is_there("curl", &["--version"]) {
             let target = data_encoding::BASE64URL_NOPAD.encode(&query("www.example.test.", Rtype::A).build());
             let url = format!("https://localhost:{doh}/dns-query?dns={target}");
-            let headers = run("curl", &["-s", "--http2", "--cacert", &authority, "-D", "-", "-o", "/dev/null", &url]);
+            let headers = run("curl", &["-s", "--http2", "--cacert", &ca, "-D", "-", "-o", "/dev/null", &url]);
             assert!(headers.starts_with("HTTP/2 200") && headers.contains("cache-control: max-age=300"), "{headers}");
             // Its own resolution over HTTPS: the name is not known to anybody else, and nothing listens at its address.
             let resolver = format!("https://localhost:{doh}/dns-query");
@@ -163,7 +163,7 @@ fn beside(name: &str) -> Option<PathBuf> {
 fn the_laboratory_gets_an_answer_to_each_query() {
     let Some(catlab) = beside("catlab") else { return };
     let cluster = Cluster::start_encrypted("lab", 1);
-    let (catlab, authority) = (catlab.to_str().unwrap(), ca(&cluster));
+    let (catlab, ca) = (catlab.to_str().unwrap(), ca(&cluster));
     let mut servers =
         vec![("tcp", cluster.dns(1)), ("dot", cluster.dot(1)), ("doh", cluster.doh(1)), ("doq", cluster.dot(1))];
     if std::net::UdpSocket::bind("[::1]:0").is_ok() {
@@ -172,7 +172,7 @@ fn the_laboratory_gets_an_answer_to_each_query() {
     }
     for (transport, server) in servers {
         let server = server.to_string();
-        let mut arguments = vec!["load", "--server", &server, "--transport", transport, "--ca", &authority];
+        let mut arguments = vec!["load", "--server", &server, "--transport", transport, "--ca", &ca];
         arguments.extend(["--tls-name", "localhost", "--name", "www.example.test", "--types", "A"]);
         arguments.extend(["--rate", "1000", "--duration", "2s", "--workers", "1", "--connections", "10"]);
         arguments.extend(["--queries-per-connection", "50", "--resumption", "0.5", "--expect-rcode", "NOERROR"]);

@@ -1,4 +1,4 @@
-"""A client of DNS over QUIC (RFC 9250) on aioquic: host, port, authority's certificate, query in base16.
+"""A client of DNS over QUIC (RFC 9250) on aioquic: host, port, CA certificate, query in base16.
 Prints the response in base16."""
 
 import asyncio
@@ -25,9 +25,9 @@ class Client(QuicConnectionProtocol):
             self.done.set_exception(RuntimeError(f"closed: {event.error_code} {event.reason_phrase}"))
 
 
-async def main(host, port, authority, query):
+async def main(host, port, ca, query):
     configuration = QuicConfiguration(is_client=True, alpn_protocols=["doq"], server_name="localhost")
-    configuration.load_verify_locations(authority)
+    configuration.load_verify_locations(ca)
     message = bytes.fromhex(query)
     async with connect(host, int(port), configuration=configuration, create_protocol=Client) as client:
         stream = client._quic.get_next_available_stream_id()

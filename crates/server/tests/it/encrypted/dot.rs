@@ -188,7 +188,7 @@ fn a_node_warns_at_start_about_a_low_file_limit() {
         said
     };
     let said = start(1_000);
-    assert!(said.contains("few files may be open") && said.contains("files_max=1000 "), "{said}");
+    assert!(said.contains("the limit of open files is too low") && said.contains("files_max=1000 "), "{said}");
     // 16,384 connections, 768 for what else there is, and for each core a socket of TCP and one of UDP, which is there
     // twice, on each address, and four that its runtime waits with.
     let text = std::fs::read_to_string(&config).unwrap();

@@ -51,9 +51,9 @@ impl Cluster {
     }
 
     /// As [`Cluster::start`], with zones that take their time to load.
-    pub(crate) fn start_within(patience: Duration, name: &str, nodes: u64, arguments: &[&str]) -> Self {
+    pub(crate) fn start_within(timeout: Duration, name: &str, nodes: u64, arguments: &[&str]) -> Self {
         let mut cluster = Self::new(name, nodes);
-        cluster.resume_within(patience, arguments);
+        cluster.resume_within(timeout, arguments);
         cluster
     }
 
@@ -99,7 +99,7 @@ impl Cluster {
         self.resume_within(PATIENCE, arguments);
     }
 
-    fn resume_within(&mut self, patience: Duration, arguments: &[&str]) {
+    fn resume_within(&mut self, timeout: Duration, arguments: &[&str]) {
         assert!(self.up.is_none(), "it runs already");
         let mut child = Command::new(&self.program)
             .args(["up", "--dir", self.dir.to_str().unwrap(), "--nodes", &self.nodes.to_string()])
@@ -119,7 +119,7 @@ impl Cluster {
         });
         self.up = Some(Up { child, lines });
         let is_ready = || self.lines().iter().any(|line| line.contains("ready: ")).then_some(());
-        wait_within(patience, "ready: ", is_ready);
+        wait_within(timeout, "ready: ", is_ready);
     }
 
     /// Lines that `up` printed so far.
@@ -295,13 +295,13 @@ pub(crate) fn wait_for<T>(what: &str, attempt: impl FnMut() -> Option<T>) -> T {
     wait_within(PATIENCE, what, attempt)
 }
 
-fn wait_within<T>(patience: Duration, what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+fn wait_within<T>(timeout: Duration, what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
         if let Some(result) = attempt() {
             return result;
         }
-        assert!(start.elapsed() < patience, "waited in vain for {what}");
+        assert!(start.elapsed() < timeout, "waited in vain for {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -23,7 +23,7 @@ pub(crate) const WAIT: Duration = Duration::from_secs(10);
 /// Requests that a client of HTTPS may take back before it is cut off.
 const RESETS_BORNE: usize = 100;
 
-/// A client of the cluster's authority that names these protocols.
+/// A client of the cluster's CA that names these protocols.
 pub(crate) fn trust(cluster: &Cluster, protocols: &[&str]) -> ClientConfig {
     trust_with(cluster, protocols, &[&TLS13])
 }

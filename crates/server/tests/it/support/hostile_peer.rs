@@ -1,4 +1,4 @@
-//! A peer that speaks the frames of nodes under any certificate, and says what it likes.
+//! A test peer that sends arbitrary frames under any certificate.
 
 use crate::support::cluster::Cluster;
 use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair};
@@ -11,22 +11,22 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What comes before everything else.
+/// The magic bytes of every connection.
 const MAGIC: &[u8; 16] = b"catamaran-peer\0\x01";
-/// What stands for a lane of a member: those of its own, and those of requests.
+/// The connection kind bytes: the channels of members, and requests.
 pub(crate) const HEARTBEAT: u8 = 0;
 pub(crate) const NORMAL: u8 = 1;
 pub(crate) const BULK: u8 = 2;
 pub(crate) const JOIN: u8 = 0xFF;
 pub(crate) const DATA_KEY: u8 = 0xFE;
-pub(crate) const VOUCH: u8 = 0xFD;
+pub(crate) const MEMBER_CHECK: u8 = 0xFD;
 pub(crate) const ANNOUNCE: u8 = 0xFC;
 
-/// What an acceptor says in the place of its id.
+/// Values that an acceptor sends instead of its id.
 pub(crate) const REMOVED: u64 = 0;
 pub(crate) const KEY_REFUSED: u64 = u64::MAX;
 
-/// How long an answer is waited for.
+/// Time limit for an answer.
 const ANSWER: Duration = Duration::from_secs(10);
 
 /// A certificate and its key.
@@ -43,7 +43,7 @@ impl Clone for Identity {
 }
 
 impl Identity {
-    /// What lies in a node's folder: stolen.
+    /// The stolen files of a node.
     pub(crate) fn stolen(node: &Path) -> Self {
         Self {
             cert: CertificateDer::pem_file_iter(node.join("node.pem")).unwrap().map(Result::unwrap).collect(),
@@ -51,25 +51,25 @@ impl Identity {
         }
     }
 
-    /// Issued by the key of the cluster's authority, which every member can open, with a key of the thief's own.
+    /// Issued by the CA of the cluster, which every member can use, for a key of the attacker.
     pub(crate) fn issued(cluster: &Cluster, names: &[&str]) -> Self {
         Self::signed(&std::fs::read_to_string(cluster.dir.join("ca.key")).unwrap(), names)
     }
 
-    /// Issued by another authority, of the same name.
+    /// Issued by another CA with the same name.
     pub(crate) fn foreign(names: &[&str]) -> Self {
         Self::signed(&KeyPair::generate().unwrap().serialize_pem(), names)
     }
 
-    fn signed(authority_key: &str, names: &[&str]) -> Self {
-        let mut authority = CertificateParams::default();
-        authority.distinguished_name = DistinguishedName::new();
-        authority.distinguished_name.push(DnType::CommonName, "catamaran cluster");
+    fn signed(ca_key: &str, names: &[&str]) -> Self {
+        let mut ca = CertificateParams::default();
+        ca.distinguished_name = DistinguishedName::new();
+        ca.distinguished_name.push(DnType::CommonName, "catamaran cluster");
         let names: Vec<String> = names.iter().map(|name| format!("{name}.catamaran.internal")).collect();
         let mut params = CertificateParams::new(names).unwrap();
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         let key = KeyPair::generate().unwrap();
-        let issuer = Issuer::new(authority, KeyPair::from_pem(authority_key).unwrap());
+        let issuer = Issuer::new(ca, KeyPair::from_pem(ca_key).unwrap());
         let cert = params.signed_by(&key, &issuer).unwrap().der().clone();
         Self { cert: vec![cert], key: PrivatePkcs8KeyDer::from(key.serialize_der()).into() }
     }
@@ -79,7 +79,7 @@ impl Identity {
 pub(crate) struct HostilePeer(StreamOwned<ClientConnection, TcpStream>);
 
 impl HostilePeer {
-    /// Connects to node `to` from one of the loopback addresses; without an identity it shows no certificate.
+    /// Connects to node `to` from a loopback address; without an identity, it sends no certificate.
     pub(crate) fn connect(
         cluster: &Cluster,
         to: u64,
@@ -89,7 +89,7 @@ impl HostilePeer {
         Self::over(connect_from(source, peer_address(cluster, to))?, to, &cluster.dir.join("ca.pem"), identity)
     }
 
-    /// The same over a connection that stands, to node `to`, whose authorities are in the file `ca`.
+    /// The same over an open connection to node `to`; the file `ca` has its CAs.
     pub(crate) fn over(stream: TcpStream, to: u64, ca: &Path, identity: Option<&Identity>) -> io::Result<Self> {
         let mut roots = RootCertStore::empty();
         for root in CertificateDer::pem_file_iter(ca).unwrap() {
@@ -110,11 +110,11 @@ impl HostilePeer {
         Ok(Self(StreamOwned::new(tls, stream)))
     }
 
-    /// Says which lane this is, whom it is from and to; of a request, only which it is.
-    pub(crate) fn greet(&mut self, lane: u8, from: u64, to: u64) -> io::Result<()> {
+    /// Sends the greeting: kind, and for a channel also sender and receiver.
+    pub(crate) fn greet(&mut self, channel: u8, from: u64, to: u64) -> io::Result<()> {
         let mut bytes = MAGIC.to_vec();
-        bytes.push(lane);
-        if lane <= BULK {
+        bytes.push(channel);
+        if channel <= BULK {
             for number in [from, to, 0x4242] {
                 bytes.extend(number.to_be_bytes());
             }
@@ -122,7 +122,7 @@ impl HostilePeer {
         self.0.write_all(&bytes)
     }
 
-    /// The id that the acceptor names; an error where it hangs up.
+    /// The id in the welcome; an error if the node closes the connection.
     pub(crate) fn welcome(&mut self) -> io::Result<u64> {
         let mut welcome = [0; 32];
         self.0.read_exact(&mut welcome)?;
@@ -145,12 +145,12 @@ impl HostilePeer {
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// How long an answer of the node is waited for.
+    /// Sets the time limit for answers.
     pub(crate) fn wait_at_most(&mut self, limit: Duration) {
         self.0.sock.set_read_timeout(Some(limit)).unwrap();
     }
 
-    /// Whether the node hangs up within this time.
+    /// Whether the node closes the connection within this time.
     pub(crate) fn is_cut_within(&mut self, limit: Duration) -> bool {
         self.wait_at_most(limit);
         match self.0.read(&mut [0; 1]) {
@@ -160,7 +160,7 @@ impl HostilePeer {
     }
 }
 
-/// A TCP connection from one of the loopback addresses.
+/// A TCP connection from a loopback address.
 pub(crate) fn connect_from(source: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStream> {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)?;
     socket.bind(&SocketAddr::from((source, 0)).into())?;
@@ -168,7 +168,7 @@ pub(crate) fn connect_from(source: Ipv4Addr, to: SocketAddr) -> io::Result<TcpSt
     Ok(socket.into())
 }
 
-/// Where its peers connect to a node.
+/// The peer address of a node.
 pub(crate) fn peer_address(cluster: &Cluster, id: u64) -> SocketAddr {
     let status = cluster.ids().find_map(|id| cluster.status(id)).unwrap();
     let members = status["members"].as_array().unwrap();

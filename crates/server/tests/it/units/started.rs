@@ -134,5 +134,5 @@ fn systemd_runs_the_client_which_keeps_its_name() {
     // What it remembers is where systemd lets it write.
     assert!(scratch.path().join("lib/private/catamaran-ddns/state.json").exists());
     let log = systemd.log();
-    assert!(log.contains("in the sandbox") && !log.contains("not in force"), "{log}");
+    assert!(log.contains("entered the sandbox") && !log.contains("cannot enable"), "{log}");
 }

@@ -1,4 +1,4 @@
-//! What tells a client from whoever claims to be one: cookies and the rate limit, made for each thread.
+//! Protection against spoofed addresses and floods: DNS cookies and the rate limit, for each thread.
 
 use crate::config::Config;
 use crate::files::token::fill_random;
@@ -11,16 +11,16 @@ use crate::service::limiter::shared::{RateLimitWatch, SharedRateLimit};
 use crate::tls::client_secrets::ClientSecrets;
 use std::sync::Arc;
 
-/// See the module.
-pub(super) struct Guards {
+/// The shared state of the protection.
+pub(super) struct ClientProtection {
     pub(super) secrets: SecretSource,
     pub(super) rate_limit: Arc<SharedRateLimit>,
 }
 
-impl Guards {
+impl ClientProtection {
     pub(super) fn new(config: &Config, clients: &Arc<ClientSecrets>) -> Result<Self, Problem> {
         let mut secret = [0; 16];
-        fill_random(&mut secret).map_err(|error| Problem::new(Exit::Failed, "no random bytes", error))?;
+        fill_random(&mut secret).map_err(|error| Problem::new(Exit::Failed, "cannot get random bytes", error))?;
         let rate_limit = Arc::new(SharedRateLimit::new(config.dns.rate_limit.clone(), secret));
         Ok(Self { secrets: cookie_secrets(config, clients)?, rate_limit })
     }
@@ -29,7 +29,8 @@ impl Guards {
         Cookies::new(self.secrets.clone())
     }
 
-    /// Gives one of `threads` of a transport its rate limit. Clients can forge their addresses only over UDP.
+    /// Adds the rate limit for one of `threads` threads of a transport. Clients can forge their addresses only over
+    /// UDP.
     pub(super) fn limited(&self, responder: QueryResponder, transport: Transport, threads: usize) -> QueryResponder {
         match transport {
             Transport::Udp => QueryResponder { rate_limit: Some(self.rate_limit_of(threads)), ..responder },
@@ -37,21 +38,21 @@ impl Guards {
         }
     }
 
-    /// The rate limit of one of `threads` which share it.
+    /// The rate limit of one of `threads` threads that share it.
     pub(super) fn rate_limit_of(&self, threads: usize) -> RateLimitWatch {
         RateLimitWatch::new(&self.rate_limit, threads)
     }
 }
 
-/// Those of the operator, or those of the cluster.
+/// The secrets of the operator, or of the cluster.
 fn cookie_secrets(config: &Config, clients: &Arc<ClientSecrets>) -> Result<SecretSource, Problem> {
     let Some(file) = &config.dns.cookie_secrets_file else {
         return Ok(SecretSource::Cluster(clients.clone()));
     };
     let loaded = SharedSecrets::load(file).map(|secrets| SecretSource::File(Arc::new(secrets)));
     loaded.map_err(|error| {
-        Problem::new(Exit::Input, "the secrets of DNS cookies cannot be used", error)
+        Problem::new(Exit::Input, "cannot use the secrets of DNS cookies", error)
             .at(file.display())
-            .hint("one secret a line, 32 hexadecimal digits: the first makes cookies, all are accepted")
+            .hint("write one secret per line, 32 hexadecimal digits: the first makes cookies, all are accepted")
     })
 }

@@ -1,9 +1,9 @@
-//! The end of a node whose replica cannot go on: what, where, why and what to do; and then an abort where another start
-//! can help or looks closer, an exit code of its own where it cannot, so that nothing starts the node over and over.
-//! What a peer said never forbids a start: the next one is told of it ([`super::doubt`]), and goes on.
+//! Ends the process of a node whose replica cannot continue, and prints what happened, where, why, and what to do. The
+//! process aborts if a restart can help or examines the data more closely. Otherwise it exits with a code that service
+//! managers do not restart.
 //!
-//! Either way the process ends here and now, as by `kill -9`: nothing that a destructor would do may follow. What the
-//! node acknowledged is on its disk or at the others.
+//! The process ends immediately, as by `kill -9`, and no destructor runs. Acknowledged updates are on its disk or on
+//! other nodes.
 
 use super::doubt;
 use super::room::make_room;
@@ -16,7 +16,7 @@ use replica::io::{ContradictedLog, Doubt, FatalReason, NodeId};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What to do about data that must not be voted on.
+/// Hint for data that the node must not vote on.
 pub(super) const REPLACE: &str = "the node must not vote on this data: remove the node (`catamaran cluster remove`) \
                                   and let a new one join; the other nodes have all that was acknowledged";
 /// Hint for damage that no other node can repair.
@@ -24,35 +24,35 @@ pub(super) const BEYOND_REPAIR: &str = "if the other nodes have a leader, remove
                                         remove`) and let a new one join. Otherwise make a new cluster from the \
                                         readable data (`catamaran cluster recover --accept-loss --accept-damage`), or \
                                         restore a backup";
-/// What to do about what this software does not know.
+/// Hint for data that this software does not know.
 pub(super) const NEWER: &str =
-    "nothing is damaged: keep the directory, and start the node with the software that the other nodes run";
-/// What to do when a leader contradicts the log.
-const CONTRADICTED: &str = "start it again: it stores what it is sent, but votes only for nodes that have what it may \
-                            have lost. Another leader (`catamaran cluster transfer-leader`) brings its log that far, \
-                            and clears that up. If it ends so later too, its disk loses data: remove the node \
-                            (`catamaran cluster remove`) and let a new one join. If the leader lied, remove that node, \
-                            and the file data.doubt beside the data";
-/// A reason that was written down is a sentence or two.
+    "nothing is damaged: keep the directory, and start the node with the version that the other nodes run";
+/// Hint for a log that a leader contradicts.
+const CONTRADICTED: &str = "start it again: it stores new entries, but votes only for nodes that have the entries it \
+                            may have lost, until its log has them again. Another leader (`catamaran cluster \
+                            transfer-leader`) can help. If it exits for this reason again, its disk loses data: \
+                            remove the node (`catamaran cluster remove`) and let a new one join. If the leader is \
+                            wrong, remove that node, and the file data.doubt beside the data";
+/// Maximum length of the stored reason. It is one or two sentences.
 const REASON_BYTES_MAX: u64 = 1_024;
 
-/// Who ends.
+/// Ends the process of this node.
 #[derive(Clone, Debug)]
-pub(crate) struct Ending {
+pub(crate) struct FatalExit {
     node: u32,
     dir: PathBuf,
 }
 
-impl Ending {
+impl FatalExit {
     pub(crate) fn new(node: u32, dir: &Path) -> Self {
         Self { node, dir: dir.to_owned() }
     }
 
-    /// Says why, and ends the process; peers see the reset.
-    pub(crate) fn end(&self, reason: FatalReason) -> ! {
-        let Told { exit, why, hint, doubt } = told(reason);
-        tracing::error!(?reason, "this node cannot go on");
-        let what = format!("node {} cannot go on", self.node);
+    /// Prints the reason and ends the process. Peers see a connection reset.
+    pub(crate) fn exit(&self, reason: FatalReason) -> ! {
+        let Report { exit, why, hint, doubt } = report_of(reason);
+        tracing::error!(?reason, "this node cannot continue");
+        let what = format!("node {} cannot continue", self.node);
         let problem = Problem::new(exit.unwrap_or(Exit::Failed), what, &why).at(self.dir.display()).hint(hint);
         let Some(exit) = exit else { log::abort(problem) };
         // This comes first, because the next start must know about the doubt.
@@ -63,7 +63,7 @@ impl Ending {
                 doubt::write(&self.dir, doubt, &why)
             })
         {
-            tracing::error!(%error, "it cannot be written down: do not start this node again");
+            tracing::error!(%error, "cannot write data.doubt: do not start this node again");
         }
         log::exit_at_once(exit, problem)
     }
@@ -88,84 +88,90 @@ impl Ending {
             Ok(()) => {
                 tracing::info!("no acknowledged entry is missing in the log; this node votes and campaigns again")
             }
-            Err(error) => tracing::error!(%error, "the file about what the log may lack cannot be removed"),
+            Err(error) => {
+                tracing::error!(%error, "cannot remove data.doubt, the file about entries that the log may lack")
+            }
         }
     }
 }
 
-/// What is said of a reason.
-struct Told {
+/// How the process ends for a reason, and what it prints.
+struct Report {
     /// `None`: abort.
     exit: Option<Exit>,
     why: String,
     hint: &'static str,
-    /// What the next start must know of the log.
+    /// The doubt about the log that the next start must know.
     doubt: Option<Doubt>,
 }
 
-fn told(reason: FatalReason) -> Told {
-    let told = |exit, why: &str, hint| Told { exit, why: why.to_owned(), hint, doubt: None };
+fn report_of(reason: FatalReason) -> Report {
+    let report = |exit, why: &str, hint| Report { exit, why: why.to_owned(), hint, doubt: None };
     match reason {
-        FatalReason::DiskHung => told(
+        FatalReason::DiskHung => report(
             None,
             "a write to its log has hung for ten seconds; aborting",
-            "look at the disk; the node goes on from what is on it when it is started again",
+            "check the disk, then start the node again: it continues with the data on the disk",
         ),
-        FatalReason::Damaged => told(
+        FatalReason::Damaged => report(
             None,
-            "what it read back from its own files is not what it wrote; aborting",
-            "start it again: a start reads all of them, and says where they are damaged if it is the disk",
+            "its own files do not contain what it wrote; aborting",
+            "start it again: a start reads all files, and reports damage by the disk",
         ),
-        FatalReason::MemoryFull => told(
+        FatalReason::MemoryFull => report(
             None,
-            "the memory that is reserved for zones is full at an entry that the cluster has committed; aborting",
-            "start it again: a start holds no former versions of zones, and says so if they do not fit even then",
+            "the memory reserved for zones is full at a committed entry; aborting",
+            "start it again: a start needs no memory for former versions of zones, and reports zones that do not fit",
         ),
-        FatalReason::ApplyPanicked { index } => Told {
+        FatalReason::ApplyPanicked { index } => Report {
             exit: None,
             why: format!("this software panicked at entry {index}, which the cluster committed; aborting"),
-            hint: "this is a bug, please report it. Start it again: a start comes to the same entry, and says what to \
-                   do if it panics there again",
+            hint: "this is a bug, please report it. Start it again: if it panics there again, it prints what to do",
             doubt: None,
         },
-        FatalReason::CarryOutPanicked => told(
+        FatalReason::CarryOutPanicked => report(
             None,
-            "this software panicked at a change when it led; the change is in no log, the leadership was handed over; \
-             aborting",
-            "this is a bug, please report it. Start it again: it comes back from what is on its disk",
+            "this software panicked at a change while it was the leader; the change is in no log, and another node \
+             leads; aborting",
+            "this is a bug, please report it. Start it again: it continues with the data on its disk",
         ),
-        FatalReason::EntryUnknown => {
-            told(Some(Exit::Unappliable), "the cluster has committed what this software does not know", NEWER)
-        }
-        FatalReason::LogLost(said) => contradicted(
-            said,
+        FatalReason::EntryUnknown => report(
+            Some(Exit::Unappliable),
+            "the cluster has committed an entry that this software does not know",
+            NEWER,
+        ),
+        FatalReason::LogLost(log) => contradicted(
+            log,
             &format!(
-                "acknowledged entries up to {}, and its log ends with {}: the disk lost them, or an older copy of the \
-                 directory was put in its place, or node {} lies",
-                said.index,
-                said.last_index,
-                node_number(said.by)
+                "acknowledged entries up to {}, and its log ends with {}: the disk lost them, or the directory is an \
+                 older copy, or node {} is wrong",
+                log.index,
+                log.last_index,
+                node_number(log.by)
             ),
         ),
-        FatalReason::LogDiverged(said) => contradicted(
-            said,
-            &format!("has another entry {} than the cluster has committed: a bug, or it lies", said.index),
+        FatalReason::LogDiverged(log) => contradicted(
+            log,
+            &format!("has another entry {} than the cluster has committed: a bug, or that node is wrong", log.index),
         ),
     }
 }
 
-/// What is said, and noted for the next start, when a leader contradicted the log.
-fn contradicted(said: ContradictedLog, what: &str) -> Told {
-    let ContradictedLog { by, term, count, doubt, .. } = said;
-    Told {
+/// The report for a log that a leader contradicted.
+fn contradicted(log: ContradictedLog, what: &str) -> Report {
+    let ContradictedLog { by, term, count, doubt, .. } = log;
+    Report {
         exit: Some(Exit::Contradicted),
-        why: format!("node {}, the leader of term {term}, said {count} times that this node {what}", node_number(by)),
+        why: format!(
+            "node {}, the leader of term {term}, reported {count} times that this node {what}",
+            node_number(by)
+        ),
         hint: CONTRADICTED,
         doubt: Some(doubt),
     }
 }
 
-/// Why the data must not be voted on, if that was written down.
+/// Why the node must not vote on its data, if an earlier run stored that.
 pub(crate) fn quarantined(dir: &Path) -> io::Result<Option<String>> {
     match read_bounded(&quarantined_of(dir), REASON_BYTES_MAX) {
         Ok(why) => Ok(Some(String::from_utf8_lossy(&why).into_owned())),
@@ -187,21 +193,21 @@ mod tests {
         (FatalReason::ApplyPanicked { index: 77 }, None),
         (FatalReason::CarryOutPanicked, None),
         (FatalReason::EntryUnknown, Some(Exit::Unappliable)),
-        (FatalReason::LogLost(said(false)), Some(Exit::Contradicted)),
-        (FatalReason::LogDiverged(said(true)), Some(Exit::Contradicted)),
+        (FatalReason::LogLost(contradicted_log(false)), Some(Exit::Contradicted)),
+        (FatalReason::LogDiverged(contradicted_log(true)), Some(Exit::Contradicted)),
     ];
 
-    const fn said(is_diverged: bool) -> ContradictedLog {
+    const fn contradicted_log(is_diverged: bool) -> ContradictedLog {
         let doubt = Doubt { term: 5, index: 1_000, is_diverged, is_torn: false };
         ContradictedLog { by: 1 << 32 | 4, term: 5, index: 1_000, last_index: 60, count: 21, doubt }
     }
 
-    const CHILD: &str = "CATAMARAN_TEST_ENDING";
+    const CHILD: &str = "CATAMARAN_TEST_FATAL";
 
-    /// The end of a process of its own: the test runs itself.
+    /// Ends a child process, which runs this test again, for one reason.
     fn end(place: usize, dir: &Path) -> Output {
         Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "node::ending::tests::each_reason_ends_as_it_should", "--nocapture"])
+            .args(["--exact", "node::fatal::tests::each_reason_ends_as_it_should", "--nocapture"])
             .env(CHILD, format!("{place} {}", dir.display()))
             .output()
             .unwrap()
@@ -211,32 +217,32 @@ mod tests {
     fn each_reason_ends_as_it_should() {
         if let Ok(child) = std::env::var(CHILD) {
             let (place, dir) = child.split_once(' ').unwrap();
-            Ending::new(3, Path::new(dir)).end(ALL[place.parse::<usize>().unwrap()].0);
+            FatalExit::new(3, Path::new(dir)).exit(ALL[place.parse::<usize>().unwrap()].0);
         }
         for (place, (reason, exit)) in ALL.into_iter().enumerate() {
-            let dir = crate::test_dir(&format!("ending-{place}"));
+            let dir = crate::test_dir(&format!("fatal-{place}"));
             let data = dir.path().join("data");
             let output = end(place, &data);
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert_eq!(output.status.code(), exit.map(|exit| exit as i32), "{reason:?}: {said}");
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), exit.map(|exit| exit as i32), "{reason:?}: {stderr}");
             let signal = if exit.is_none() { Some(libc::SIGABRT) } else { None };
             assert_eq!(output.status.signal(), signal, "{reason:?}");
             assert_eq!(Exit::is_final(output.status.code()), exit == Some(Exit::Unappliable), "{reason:?}");
-            for part in ["error: node 3 cannot go on", &format!("where: {}", data.display()), "why: ", "try: "] {
-                assert!(said.contains(part), "{reason:?}: {said}");
+            for part in ["error: node 3 cannot continue", &format!("where: {}", data.display()), "why: ", "try: "] {
+                assert!(stderr.contains(part), "{reason:?}: {stderr}");
             }
-            // Nothing is written that keeps the node from a start; what a leader said is noted, with its numbers.
+            // The node may start again. A contradiction by a leader is stored with its numbers.
             assert_eq!(quarantined(&data).unwrap(), None, "{reason:?}");
             let written = doubt::read(&data).unwrap();
             let expected = match reason {
-                FatalReason::LogLost(said) | FatalReason::LogDiverged(said) => Some(said.doubt),
+                FatalReason::LogLost(log) | FatalReason::LogDiverged(log) => Some(log.doubt),
                 _ => None,
             };
             assert_eq!(written.as_ref().map(|written| written.doubt), expected, "{reason:?}");
-            assert!(written.is_none_or(|written| said.contains(&written.why)), "{reason:?}");
+            assert!(written.is_none_or(|written| stderr.contains(&written.why)), "{reason:?}");
             if expected.is_some() {
-                for part in ["node 4, the leader of term 5, said 21 times", "1000", "data.doubt"] {
-                    assert!(said.contains(part), "{reason:?}: {said}");
+                for part in ["node 4, the leader of term 5, reported 21 times", "1000", "data.doubt"] {
+                    assert!(stderr.contains(part), "{reason:?}: {stderr}");
                 }
             }
         }

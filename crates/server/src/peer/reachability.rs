@@ -17,7 +17,7 @@ pub(crate) struct Unreachable {
 
 /// The state of each dialled peer, by its heartbeat connection.
 #[derive(Default, Debug)]
-pub(crate) struct Reach(Mutex<BTreeMap<NodeId, Peer>>);
+pub(crate) struct Reachability(Mutex<BTreeMap<NodeId, Peer>>);
 
 #[derive(Default, Debug)]
 struct Peer {
@@ -25,7 +25,7 @@ struct Peer {
     warned_at: Option<Instant>,
 }
 
-impl Reach {
+impl Reachability {
     fn peers(&self) -> MutexGuard<'_, BTreeMap<NodeId, Peer>> {
         // The map is consistent between any two statements, so a poisoned lock is safe to use.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_peer_is_lost_since_the_first_attempt_that_failed() {
-        let reach = Reach::default();
+        let reach = Reachability::default();
         assert!(reach.lost(2).is_none() && reach.all().is_empty());
         reach.failed(2, "a:1", "refused");
         let first = reach.lost(2).unwrap().since;

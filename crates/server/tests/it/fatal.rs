@@ -1,4 +1,4 @@
-//! Nodes that cannot go on: they say why and what to do, a start that cannot help says so again, and the others go on.
+//! Nodes that cannot continue: they print why and what to do, also at the next start, and the other nodes continue.
 
 use crate::support::cluster::{Cluster, PATIENCE, wait_for};
 use crate::support::dns::{Transport, exchange};
@@ -53,7 +53,7 @@ fn a_node_that_panics_at_a_committed_entry_stops_there_and_each_start_says_so() 
     let (status, said) = nodes.ended(&cluster, victim);
     assert_eq!(status.signal(), Some(6), "{said}");
     let index = entry(&said);
-    assert!(said.contains(&format!("error: node {victim} cannot go on")), "{said}");
+    assert!(said.contains(&format!("error: node {victim} cannot continue")), "{said}");
 
     for _ in 0..2 {
         nodes.start_to_panic(&cluster, victim, LABEL);
@@ -106,7 +106,7 @@ fn a_node_whose_disk_went_back_in_time_ends_until_another_leader_has_filled_it_u
         let (code, said) = serve_in_vain(&cluster, victim);
         assert_eq!(code, Some(10), "{said}");
         let by = format!("node {leader}, the leader of term");
-        let what = format!("error: node {victim} cannot go on");
+        let what = format!("error: node {victim} cannot continue");
         for part in ["LogLost", "its log ends with", &by, &what, "where: ", "start it again", "cluster remove"] {
             assert!(said.contains(part), "{part}: {said}");
         }
@@ -128,7 +128,7 @@ fn a_node_whose_disk_went_back_in_time_ends_until_another_leader_has_filled_it_u
 
 /// While it lives: that another leads once it is gone would follow from its end, too.
 #[test]
-fn a_leader_that_is_told_to_stop_has_another_lead_first() {
+fn a_leader_transfers_the_leadership_before_it_stops() {
     let mut cluster = Cluster::start("hand-over", 3, &[]);
     assert_eq!(cluster.end("TERM"), Some(0));
     let mut nodes = Nodes::default();

@@ -1,15 +1,15 @@
-//! Whether an id that this node has never heard of is a member's: a node that was away, or has just joined, does not
-//! know the members added since, and one of them may lead. It asks the members that it knows.
+//! Asks other members whether an unknown id is a member. A node that was away, or has just joined, does not know the
+//! members added since, and one of them may be the leader.
 //!
 //! ```text
-//!   asker:   "catamaran-peer\0\x01"  0xFD  length(4)  VouchRequest (JSON)
-//!   member:  length(4)  Result<Vouched, reason> (JSON)
+//!   client:  "catamaran-peer\0\x01"  0xFD  length(4)  MemberCheckRequest (JSON)
+//!   member:  length(4)  Result<MemberCheckReply, reason> (JSON)
 //! ```
 
 use super::admission::{Admission, Refusal};
 use super::join::{read, write};
 use super::resolve::connect_to_member;
-use crate::limits::PEER_VOUCH_MS;
+use crate::limits::MEMBER_CHECK_MS;
 use crate::tls::peer_identity::PeerIdentity;
 use crate::tls::session::CurrentTls;
 use replica::io::{Member, NodeId};
@@ -22,25 +22,25 @@ use tokio::net::TcpStream;
 use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::server::TlsStream;
 
-/// The byte in the place of a lane that asks about a member.
-pub(super) const VOUCH_LANE: u8 = 0xFD;
+/// The connection kind byte of a member check.
+pub(super) const MEMBER_CHECK_KIND: u8 = 0xFD;
 
 #[derive(Debug, Serialize, Deserialize)]
-struct VouchRequest {
+struct MemberCheckRequest {
     /// The raft id of the node that asks.
     from: NodeId,
-    /// The raft id that it is told.
+    /// The raft id to check.
     about: NodeId,
-    /// The certificate that it is shown: the names and the pin of the key.
+    /// The names in the certificate that was shown, and the pin of its key.
     names: Vec<String>,
     pin: String,
 }
 
-/// What a member knows of an id and its certificate.
+/// What a member knows about an id and its certificate.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Vouched {
-    /// A member, and where its peers connect to it.
+enum MemberCheckReply {
+    /// It is a member with this address.
     Member {
         address: String,
     },
@@ -53,29 +53,31 @@ pub(super) async fn serve(
     stream: &mut TlsStream<TcpStream>,
     admission: &Admission,
     own: NodeId,
-    asker: &PeerIdentity,
+    client: &PeerIdentity,
 ) -> io::Result<()> {
-    let request: VouchRequest = read(stream).await?;
-    let result = match admission.check(request.from, asker) {
-        Ok(()) if !admission.has_state() => Ok(Vouched::Unknown),
+    let request: MemberCheckRequest = read(stream).await?;
+    let result = match admission.check(request.from, client) {
+        Ok(()) if !admission.has_state() => Ok(MemberCheckReply::Unknown),
         Ok(()) => Ok(find(&request, admission, own)),
         Err(refusal) => Err(refusal.to_string()),
     };
     write(stream, &result).await
 }
 
-fn find(request: &VouchRequest, admission: &Admission, own: NodeId) -> Vouched {
+fn find(request: &MemberCheckRequest, admission: &Admission, own: NodeId) -> MemberCheckReply {
     let pin = data_encoding::HEXLOWER.decode(request.pin.as_bytes()).ok().and_then(|pin| pin.try_into().ok());
-    let Some(pin) = pin.filter(|_| request.about != own) else { return Vouched::Refused };
+    let Some(pin) = pin.filter(|_| request.about != own) else { return MemberCheckReply::Refused };
     match admission.check(request.about, &PeerIdentity::claimed(request.names.clone(), pin)) {
-        Ok(()) => admission.address_of(request.about).map_or(Vouched::Unknown, |address| Vouched::Member { address }),
-        Err(Refusal::Unknown) => Vouched::Unknown,
-        Err(_) => Vouched::Refused,
+        Ok(()) => admission
+            .address_of(request.about)
+            .map_or(MemberCheckReply::Unknown, |address| MemberCheckReply::Member { address }),
+        Err(Refusal::Unknown) => MemberCheckReply::Unknown,
+        Err(_) => MemberCheckReply::Refused,
     }
 }
 
-/// Asks all members that this node knows, side by side. One that knows better refuses for all: a member that is behind
-/// itself may still count a member that was removed. Gives where to reach it.
+/// Asks all known members in parallel, and returns the address of the node. A single refusal decides: a member that is
+/// behind may still count a removed member.
 pub(super) async fn ask_all(
     tls: &CurrentTls,
     own: NodeId,
@@ -84,27 +86,27 @@ pub(super) async fn ask_all(
     identity: &PeerIdentity,
 ) -> Option<String> {
     let others = admission.members().into_iter().filter(|member| member.id != own && member.id != about);
-    let mut asked = tokio::task::JoinSet::new();
+    let mut replies = tokio::task::JoinSet::new();
     for member in others {
-        let request = VouchRequest {
+        let request = MemberCheckRequest {
             from: own,
             about,
             names: identity.all_names().to_vec(),
             pin: data_encoding::HEXLOWER.encode(&identity.pin),
         };
         let (client, admission) = (tls.get().client, admission.clone());
-        asked.spawn(async move {
-            let limit = Duration::from_millis(PEER_VOUCH_MS);
+        replies.spawn(async move {
+            let limit = Duration::from_millis(MEMBER_CHECK_MS);
             let answer = tokio::time::timeout(limit, ask(client, &admission, &member, &request));
             answer.await.ok().and_then(Result::ok)
         });
     }
     let mut found = None;
-    while let Some(answer) = asked.join_next().await {
+    while let Some(answer) = replies.join_next().await {
         match answer.ok().flatten() {
-            Some(Vouched::Refused) => return None,
-            Some(Vouched::Member { address }) => found = Some(address),
-            Some(Vouched::Unknown) | None => {}
+            Some(MemberCheckReply::Refused) => return None,
+            Some(MemberCheckReply::Member { address }) => found = Some(address),
+            Some(MemberCheckReply::Unknown) | None => {}
         }
     }
     found
@@ -114,11 +116,11 @@ async fn ask(
     client: Arc<ClientConfig>,
     admission: &Admission,
     member: &Member,
-    request: &VouchRequest,
-) -> io::Result<Vouched> {
+    request: &MemberCheckRequest,
+) -> io::Result<MemberCheckReply> {
     let mut stream = connect_to_member(&member.address, member.id, client, admission).await?;
     super::frame::write_magic(&mut stream).await?;
-    stream.write_u8(VOUCH_LANE).await?;
+    stream.write_u8(MEMBER_CHECK_KIND).await?;
     write(&mut stream, request).await?;
-    read::<Result<Vouched, String>>(&mut stream).await?.map_err(io::Error::other)
+    read::<Result<MemberCheckReply, String>>(&mut stream).await?.map_err(io::Error::other)
 }

@@ -42,7 +42,7 @@ impl Verdict {
 }
 
 /// Checks a history.
-pub(crate) fn judge(history: &History) -> Verdict {
+pub(crate) fn check(history: &History) -> Verdict {
     let mut verdict = Verdict::default();
     for operation in history.operations() {
         verdict.acknowledged += usize::from(operation.outcome == Outcome::Ok);

@@ -1,11 +1,11 @@
-//! Where a lane leaves this node: frames that wait, and the connection that they go out on.
+//! The send buffer of a channel to a peer: queued frames, and the connection that sends them.
 //!
-//! Who has frames writes them by itself, as far as the connection takes them at once: a thread that is woken for it
-//! costs an update its time four times on its way. What is left is written by the task of the connection.
+//! The thread that queues frames also writes them, as long as the socket accepts them without blocking. Waking another
+//! thread would add latency to each update four times. The connection task writes the rest.
 
 use super::PeerCounters;
 use super::frame::append;
-use crate::limits::{PEER_GATHER_BYTES, PEER_LANE_BYTES_MAX, PEER_LANE_FRAMES_MAX, PEER_WRITE_NOW_BYTES};
+use crate::limits::{PEER_CHANNEL_BYTES_MAX, PEER_CHANNEL_FRAMES_MAX, PEER_GATHER_BYTES, PEER_WRITE_NOW_BYTES};
 use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
@@ -14,20 +14,20 @@ use std::task::{Context, Poll, Waker, ready};
 use tokio::io::AsyncWrite;
 use tokio::sync::Notify;
 
-/// The end of a lane, shared by the replica thread and the task of its connection.
+/// The send buffer, shared by the replica thread and the connection task.
 #[derive(Default)]
-pub(crate) struct Outlet {
-    waiting: Mutex<Waiting>,
-    /// Whoever has it locked may lock `waiting`, never the other way round. Nobody waits with it for the network.
+pub(crate) struct SendBuffer {
+    queue: Mutex<Queue>,
+    /// Lock order: `connection` before `queue`. No thread waits for the network while it has this lock.
     connection: Mutex<Option<Connection>>,
-    /// Tells the task that there is something to write, or that the lane is no more.
-    told: Notify,
+    /// Wakes the task to write, or because the channel is closed.
+    wakeup: Notify,
     counters: Arc<PeerCounters>,
 }
 
-/// Frames that no connection has taken yet.
+/// Frames that are not sent yet.
 #[derive(Default)]
-struct Waiting {
+struct Queue {
     frames: VecDeque<Vec<u8>>,
     bytes: usize,
     state: State,
@@ -35,36 +35,35 @@ struct Waiting {
 
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum State {
-    /// There is no connection: frames would be old when there is one, and raft sends them again.
+    /// No connection. Frames are dropped: they would be outdated later, and raft sends again.
     #[default]
     Down,
     Up,
-    /// The replica has no use for this lane any more.
+    /// The replica no longer uses this channel.
     Closed,
 }
 
 struct Connection {
     stream: Box<dyn AsyncWrite + Send + Unpin>,
-    /// Frames on their way, with their lengths.
+    /// Encoded frames that are being written.
     bytes: Vec<u8>,
-    /// So many of them were written.
+    /// Number of bytes already written.
     written: usize,
-    /// What was written may still be on this side.
+    /// Whether TLS may still buffer written bytes.
     is_unflushed: bool,
-    /// It takes no more for now. The task is told, or waits, and nobody else writes: who did would be woken in its
-    /// place.
+    /// The socket accepts no more bytes. Only the task writes then, because only it is woken.
     is_full: bool,
-    /// After an error nobody knows what of it was written.
+    /// Set after an error: it is unknown how much was written.
     is_broken: bool,
 }
 
-impl Outlet {
+impl SendBuffer {
     pub(crate) fn new(counters: Arc<PeerCounters>) -> Self {
         Self { counters, ..Self::default() }
     }
 
-    /// From now on frames go out here.
-    pub(super) fn open(&self, stream: Box<dyn AsyncWrite + Send + Unpin>) {
+    /// Sets the connection that sends the frames.
+    pub(super) fn connect(&self, stream: Box<dyn AsyncWrite + Send + Unpin>) {
         *self.connection() = Some(Connection {
             stream,
             bytes: Vec::new(),
@@ -73,72 +72,72 @@ impl Outlet {
             is_full: false,
             is_broken: false,
         });
-        let mut waiting = self.waiting();
-        if waiting.state == State::Down {
-            waiting.state = State::Up;
+        let mut queue = self.queue();
+        if queue.state == State::Down {
+            queue.state = State::Up;
         }
     }
 
-    /// The connection is over, and with it what waited.
-    pub(super) fn shut(&self) {
-        let mut waiting = self.waiting();
-        if waiting.state == State::Up {
-            waiting.state = State::Down;
+    /// Drops the connection and all queued frames.
+    pub(super) fn disconnect(&self) {
+        let mut queue = self.queue();
+        if queue.state == State::Up {
+            queue.state = State::Down;
         }
-        waiting.frames.drain(..).for_each(|_| self.counters.dropped.one_shared());
-        waiting.bytes = 0;
-        drop(waiting);
+        queue.frames.drain(..).for_each(|_| self.counters.dropped.one_shared());
+        queue.bytes = 0;
+        drop(queue);
         *self.connection() = None;
     }
 
-    /// No frame comes any more; those that wait go out.
+    /// Closes the channel. Queued frames are still sent.
     pub(super) fn close(&self) {
-        self.waiting().state = State::Closed;
-        self.told.notify_one();
+        self.queue().state = State::Closed;
+        self.wakeup.notify_one();
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        self.waiting().state == State::Closed
+        self.queue().state == State::Closed
     }
 
-    /// Puts a frame behind the others; drops it when there are too many, or nobody is there.
-    pub(super) fn put(&self, frame: Vec<u8>) {
-        let mut waiting = self.waiting();
-        let has_room = waiting.frames.len() < PEER_LANE_FRAMES_MAX
-            && waiting.bytes.saturating_add(frame.len()) <= PEER_LANE_BYTES_MAX;
-        if waiting.state == State::Up && has_room {
-            waiting.bytes += frame.len();
-            waiting.frames.push_back(frame);
+    /// Queues a frame. Drops it if the queue is full or there is no connection.
+    pub(super) fn push(&self, frame: Vec<u8>) {
+        let mut queue = self.queue();
+        let has_room = queue.frames.len() < PEER_CHANNEL_FRAMES_MAX
+            && queue.bytes.saturating_add(frame.len()) <= PEER_CHANNEL_BYTES_MAX;
+        if queue.state == State::Up && has_room {
+            queue.bytes += frame.len();
+            queue.frames.push_back(frame);
         } else {
             self.counters.dropped.one_shared();
         }
     }
 
-    /// Writes what waits, if that is little and can be done without waiting; leaves it to the task otherwise.
-    pub(super) fn write_now(&self) {
-        if self.waiting().bytes > PEER_WRITE_NOW_BYTES {
-            return self.told.notify_one();
+    /// Writes the queued frames now if they are few and the socket does not block. Otherwise wakes the task.
+    pub(super) fn try_write(&self) {
+        if self.queue().bytes > PEER_WRITE_NOW_BYTES {
+            return self.wakeup.notify_one();
         }
         let mut connection = match self.connection.try_lock() {
             Ok(connection) => connection,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            // The task is at it, and looks again.
-            Err(TryLockError::WouldBlock) => return self.told.notify_one(),
+            // The task is writing, and checks the queue again.
+            Err(TryLockError::WouldBlock) => return self.wakeup.notify_one(),
         };
         let Some(connection) = connection.as_mut().filter(|connection| !connection.is_full) else { return };
-        // Whoever is to be woken when there is room again: the task, which then finds out by itself.
+        // The task registers its own waker when it runs.
         if !matches!(self.write(connection, &mut Context::from_waker(Waker::noop())), Poll::Ready(Ok(()))) {
-            self.told.notify_one();
+            self.wakeup.notify_one();
         }
     }
 
-    /// Leaves writing to the task.
-    pub(super) fn write_later(&self) {
-        self.told.notify_one();
+    /// Wakes the task to write.
+    pub(super) fn schedule_write(&self) {
+        self.wakeup.notify_one();
     }
 
-    /// Writes whatever comes until the connection ends (an error) or the lane is closed.
-    pub(super) async fn write_all(&self) -> io::Result<()> {
+    /// Writes frames until the connection fails or the channel is closed.
+    pub(super) async fn run_writer(&self) -> io::Result<()> {
         loop {
             let is_closed = self.is_closed();
             std::future::poll_fn(|cx| match self.connection().as_mut() {
@@ -149,11 +148,11 @@ impl Outlet {
             if is_closed {
                 return Ok(());
             }
-            self.told.notified().await;
+            self.wakeup.notified().await;
         }
     }
 
-    /// Ready when nothing waits any more.
+    /// Ready once the queue is empty.
     fn write(&self, connection: &mut Connection, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if connection.is_broken {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
@@ -189,20 +188,20 @@ impl Outlet {
         Poll::Ready(Ok(()))
     }
 
-    /// What goes to TLS at once.
+    /// Collects frames for one write to TLS.
     fn gather(&self, bytes: &mut Vec<u8>) {
-        let mut waiting = self.waiting();
+        let mut queue = self.queue();
         while bytes.len() < PEER_GATHER_BYTES
-            && let Some(frame) = waiting.frames.pop_front()
+            && let Some(frame) = queue.frames.pop_front()
         {
             append(&frame, bytes);
-            waiting.bytes -= frame.len();
+            queue.bytes -= frame.len();
             self.counters.sent.one_shared();
         }
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn connection(&self) -> MutexGuard<'_, Option<Connection>> {
@@ -223,11 +222,11 @@ mod tests {
         Builder::new_current_thread().enable_all().build().unwrap()
     }
 
-    fn open(pipe_bytes: usize) -> (Arc<Outlet>, DuplexStream) {
+    fn open(pipe_bytes: usize) -> (Arc<SendBuffer>, DuplexStream) {
         let (near, far) = duplex(pipe_bytes);
-        let outlet = Arc::new(Outlet::new(Arc::default()));
-        outlet.open(Box::new(near));
-        (outlet, far)
+        let buffer = Arc::new(SendBuffer::new(Arc::default()));
+        buffer.connect(Box::new(near));
+        (buffer, far)
     }
 
     async fn read(from: &mut DuplexStream) -> Option<Vec<u8>> {
@@ -236,31 +235,31 @@ mod tests {
         Some(frame)
     }
 
-    /// The task of a connection, until the lane is closed or the connection over.
-    fn task(outlet: Arc<Outlet>) -> thread::JoinHandle<io::Result<()>> {
+    /// Runs the connection task until the channel is closed or the connection fails.
+    fn task(buffer: Arc<SendBuffer>) -> thread::JoinHandle<io::Result<()>> {
         thread::spawn(move || {
-            let done = runtime().block_on(outlet.write_all());
-            outlet.shut();
+            let done = runtime().block_on(buffer.run_writer());
+            buffer.disconnect();
             done
         })
     }
 
     #[test]
-    fn what_is_little_goes_out_without_the_task() {
-        let (outlet, mut far) = open(1_000);
-        outlet.put(b"one".to_vec());
-        outlet.put(b"two".to_vec());
-        outlet.write_now();
+    fn few_frames_are_sent_without_the_task() {
+        let (buffer, mut far) = open(1_000);
+        buffer.push(b"one".to_vec());
+        buffer.push(b"two".to_vec());
+        buffer.try_write();
         let (one, two) = runtime().block_on(async { (read(&mut far).await, read(&mut far).await) });
         assert_eq!((one.unwrap(), two.unwrap()), (b"one".to_vec(), b"two".to_vec()));
     }
 
     #[test]
-    fn whoever_writes_frames_arrive_whole_and_in_their_order() {
-        // The far end reads now quickly and now not at all; the pipe takes a few bytes, or a few frames.
+    fn frames_arrive_complete_and_in_order() {
+        // The far end sometimes reads fast and sometimes not at all. The pipe holds a few bytes, or a few frames.
         for pipe_bytes in [1, 7, 1_000, 200_000] {
-            let (outlet, mut far) = open(pipe_bytes);
-            let task = task(outlet.clone());
+            let (buffer, mut far) = open(pipe_bytes);
+            let task = task(buffer.clone());
             let frames = if pipe_bytes < 10 { 300_u32 } else { 4_000 };
             let reader = thread::spawn(move || {
                 runtime().block_on(async {
@@ -280,55 +279,55 @@ mod tests {
                 let len = if number % 97 == 0 { 3_000 } else { number as usize % 50 };
                 let mut frame = number.to_be_bytes().to_vec();
                 frame.resize(4 + len, number as u8);
-                outlet.put(frame);
+                buffer.push(frame);
                 if number % 3 == 0 {
-                    outlet.write_now();
+                    buffer.try_write();
                 }
                 if number % 1_000 == 999 {
-                    outlet.write_later();
+                    buffer.schedule_write();
                     thread::sleep(Duration::from_millis(2));
                 }
             }
-            // What was put and not yet written goes out before the end.
-            outlet.close();
+            // Queued frames are sent before the end.
+            buffer.close();
             task.join().unwrap().unwrap();
             assert_eq!(reader.join().unwrap(), frames);
-            assert_eq!((outlet.counters.sent.get(), outlet.counters.dropped.get()), (u64::from(frames), 0));
+            assert_eq!((buffer.counters.sent.get(), buffer.counters.dropped.get()), (u64::from(frames), 0));
         }
     }
 
     #[test]
-    fn nothing_waits_where_nobody_is_or_beyond_the_limits() {
-        let outlet = Outlet::new(Arc::default());
-        outlet.put(vec![1]);
-        outlet.write_now();
-        assert_eq!((outlet.counters.dropped.get(), outlet.waiting().frames.len()), (1, 0), "no connection");
-        let (outlet, _far) = open(10);
-        (0..PEER_LANE_FRAMES_MAX + 5).for_each(|_| outlet.put(vec![1]));
-        assert_eq!(outlet.counters.dropped.get(), 5, "frames");
-        let (outlet, _far) = open(10);
-        (0..3).for_each(|_| outlet.put(vec![1; PEER_LANE_BYTES_MAX / 2]));
-        assert_eq!((outlet.counters.dropped.get(), outlet.waiting().bytes), (1, PEER_LANE_BYTES_MAX), "bytes");
+    fn frames_without_a_connection_or_beyond_the_limits_are_dropped() {
+        let buffer = SendBuffer::new(Arc::default());
+        buffer.push(vec![1]);
+        buffer.try_write();
+        assert_eq!((buffer.counters.dropped.get(), buffer.queue().frames.len()), (1, 0), "no connection");
+        let (buffer, _far) = open(10);
+        (0..PEER_CHANNEL_FRAMES_MAX + 5).for_each(|_| buffer.push(vec![1]));
+        assert_eq!(buffer.counters.dropped.get(), 5, "frames");
+        let (buffer, _far) = open(10);
+        (0..3).for_each(|_| buffer.push(vec![1; PEER_CHANNEL_BYTES_MAX / 2]));
+        assert_eq!((buffer.counters.dropped.get(), buffer.queue().bytes), (1, PEER_CHANNEL_BYTES_MAX), "bytes");
     }
 
     #[test]
-    fn with_its_connection_goes_what_waited_and_the_next_begins_with_a_frame() {
-        let (outlet, far) = open(5);
-        (0..3).for_each(|_| outlet.put(vec![7; 20]));
-        outlet.write_now();
-        let writing = task(outlet.clone());
+    fn a_new_connection_starts_with_a_whole_frame_and_without_old_ones() {
+        let (buffer, far) = open(5);
+        (0..3).for_each(|_| buffer.push(vec![7; 20]));
+        buffer.try_write();
+        let writing = task(buffer.clone());
         drop(far);
         writing.join().unwrap().unwrap_err();
-        outlet.put(vec![8; 20]);
+        buffer.push(vec![8; 20]);
         let (near, mut far) = duplex(1_000);
-        outlet.open(Box::new(near));
-        outlet.put(vec![9; 20]);
-        outlet.write_now();
+        buffer.connect(Box::new(near));
+        buffer.push(vec![9; 20]);
+        buffer.try_write();
         assert_eq!(runtime().block_on(read(&mut far)).unwrap(), [9; 20]);
     }
 
     #[test]
-    fn after_an_error_nothing_more_is_written() {
+    fn nothing_is_written_after_an_error() {
         struct FailsOnce(bool);
         impl AsyncWrite for FailsOnce {
             fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
@@ -344,13 +343,13 @@ mod tests {
                 Poll::Ready(Ok(()))
             }
         }
-        let outlet = Arc::new(Outlet::new(Arc::default()));
-        outlet.open(Box::new(FailsOnce(false)));
-        outlet.put(vec![1]);
-        outlet.write_now();
-        // Whoever went on would be done now.
-        outlet.close();
-        let error = task(outlet.clone()).join().unwrap().unwrap_err();
+        let buffer = Arc::new(SendBuffer::new(Arc::default()));
+        buffer.connect(Box::new(FailsOnce(false)));
+        buffer.push(vec![1]);
+        buffer.try_write();
+        // A writer that continued after the error would succeed now.
+        buffer.close();
+        let error = task(buffer.clone()).join().unwrap().unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
     }
 }

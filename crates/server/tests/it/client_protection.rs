@@ -52,7 +52,7 @@ fn questions(cluster: &Cluster, name: &str, line: impl Fn(usize) -> String) -> P
 }
 
 #[test]
-fn who_goes_round_many_names_gets_no_more_than_its_network_may() {
+fn queries_for_many_names_share_the_limit_of_their_network() {
     if !has("dig") {
         return;
     }
@@ -80,7 +80,7 @@ fn who_goes_round_many_names_gets_no_more_than_its_network_may() {
 }
 
 #[test]
-fn who_asks_the_same_too_often_gets_what_a_real_client_can_act_on() {
+fn limited_clients_get_truncated_responses_or_cookies() {
     if !has("dig") {
         return;
     }
@@ -129,7 +129,7 @@ fn who_asks_the_same_too_often_gets_what_a_real_client_can_act_on() {
 }
 
 #[test]
-fn over_ipv6_what_is_routed_to_one_client_is_one_network() {
+fn an_ipv6_prefix_of_one_client_has_one_limit() {
     if !has("dig") {
         return;
     }
@@ -177,7 +177,7 @@ fn responses(from: Ipv4Addr, to: SocketAddr, count: usize, message: impl Fn(usiz
 }
 
 #[test]
-fn who_is_not_verified_is_limited_and_a_signed_update_never_is() {
+fn unverified_requests_are_limited_and_signed_updates_are_not() {
     let Some(namespace) = Namespace::make() else { return };
     let limits = [("per_second = 50", "per_second = 1"), ("burst = 125", "burst = 20")];
     let (cluster, _nodes, server) = start("guards-signed", namespace.here, &[], &limits);

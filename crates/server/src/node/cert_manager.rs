@@ -1,18 +1,18 @@
-//! Keeps what nodes know each other by, and the data keys: what this node accepts follows the cluster's state, its own
-//! certificate is replaced in time, and the others are told how far it is.
+//! Maintains the certificate of this node, the accepted CAs and the data keys: it follows the state of the cluster,
+//! renews the certificate in time, and reports the progress of this node.
 //!
-//! The key of the issuing authority is in the cluster's state, and every node can open it: a node issues its own
-//! certificate, also one that was away until its old one ended. From feature level 3 on the state pins the key that
-//! each node shows: connections that show another one are cut, also those that are open.
+//! The key of the issuing CA is in the state of the cluster, and every node can open it. So a node issues its own
+//! certificate, even after the old one expired. From feature level 3 on, the state pins the key of each node.
+//! Connections with another key are closed, including open ones.
 
-use super::data_keys::DataKeyKeeper;
+use super::data_keys::DataKeyManager;
 use super::handle::ReplicaHandle;
 use crate::api::error::ApiError;
 use crate::files::token::fill_random;
 use crate::files::watch::Watch;
 use crate::files::{Readers, read_bounded, write_atomic};
 use crate::limits::{SMALL_FILE_BYTES_MAX, TRUST_COMMAND_MS, TRUST_LOOK_MS};
-use crate::tls::ca::{CertificateAuthority, NodeCertificate, to_pem};
+use crate::tls::ca::{Ca, NodeCertificate, to_pem};
 use crate::tls::session::{CurrentTls, PeerFiles, PeerTls};
 use crate::tls::validity::{is_due, is_issued_by};
 use replica::Trust;
@@ -24,99 +24,99 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the text before the authorities in `ca.pem` begins with; the number of the step that they are of follows.
+/// Prefix of the first line in `ca.pem`; the step number of the CAs follows.
 const STEP: &str = "catamaran authorities, step ";
 
-/// The feature level from which on the authorities are in the cluster's state.
+/// The feature level that keeps the CAs in the state of the cluster.
 const TRUST_LEVEL: u32 = 2;
-/// The feature level from which on the cluster's state pins the keys of members.
+/// The feature level that pins the keys of members in the state of the cluster.
 pub(crate) const PIN_LEVEL: u32 = 3;
 
-/// One node's.
-pub(crate) struct TrustKeeper {
+/// Manages the certificate of one node.
+pub(crate) struct CertManager {
     own: NodeId,
     files: PeerFiles,
-    /// What clients of encrypted DNS see, if there are any: certificate and key.
+    /// The certificate and key for clients of encrypted DNS, if there are any.
     local: Option<(PathBuf, PathBuf)>,
     tls: Arc<CurrentTls>,
-    keys: DataKeyKeeper,
+    keys: DataKeyManager,
     handle: ReplicaHandle,
     watch: Watch<3>,
-    /// The last order to renew that was followed.
+    /// The number of the last renewal that this node has done.
     renewal: u32,
-    /// The order that the next certificate was made for.
+    /// The number of the renewal that the next certificate is for.
     next_renewal: Option<u32>,
-    /// The last problem that was told, so that it is told once.
-    told: Option<String>,
+    /// The last problem that was logged, so that it is logged once.
+    logged: Option<String>,
 }
 
-impl TrustKeeper {
+impl CertManager {
     pub(super) fn new(
         own: NodeId,
         files: PeerFiles,
         local: Option<(PathBuf, PathBuf)>,
         tls: Arc<CurrentTls>,
-        keys: DataKeyKeeper,
+        keys: DataKeyManager,
         handle: ReplicaHandle,
     ) -> Self {
         let watch = Watch::new([files.ca.clone(), files.cert.clone(), files.key.clone()]);
-        Self { own, files, local, tls, keys, handle, watch, renewal: 0, next_renewal: None, told: None }
+        Self { own, files, local, tls, keys, handle, watch, renewal: 0, next_renewal: None, logged: None }
     }
 
-    /// Works for ever.
+    /// Runs forever.
     pub(super) async fn run(mut self) {
         let mut changes = self.handle.shared().trust.subscribe();
         loop {
             let trust = changes.borrow_and_update().clone();
             if !self.handle.shared().removal.is_removed() {
                 let outcome = self.look(&trust).await;
-                self.tell(outcome);
+                self.log_problem(outcome);
             }
             // The sender lives as long as the handle.
             let _ = tokio::time::timeout(Duration::from_millis(TRUST_LOOK_MS), changes.changed()).await;
         }
     }
 
-    fn tell(&mut self, outcome: io::Result<()>) {
+    fn log_problem(&mut self, outcome: io::Result<()>) {
         let problem = outcome.err().map(|error| error.to_string());
-        if let Some(problem) = problem.as_ref().filter(|_| problem != self.told) {
-            tracing::warn!(%problem, "certificates between nodes; it is tried again");
+        if let Some(problem) = problem.as_ref().filter(|_| problem != self.logged) {
+            tracing::warn!(%problem, "cannot update the certificates between nodes; will retry");
         }
-        self.told = problem;
+        self.logged = problem;
     }
 
     async fn look(&mut self, trust: &Trust) -> io::Result<()> {
         let Some(issuing) = trust.issuing() else {
             self.follow_files();
-            return self.bring_authority(trust).await;
+            return self.publish_ca(trust).await;
         };
-        // The key of the authority may be sealed by a data key that is still to be got.
+        // The key of the CA may be sealed with a data key that this node does not have yet.
         if issuing.key.is_none() {
             self.keys.follow(trust, &self.tls, &self.handle).await?;
         }
-        let closed = || io::Error::other("the data key does not open the key of the cluster's authority");
+        let closed = || io::Error::other("cannot open the key of the cluster's CA with the data key");
         let key = issuing.key.as_ref().ok_or_else(closed)?;
-        let issuer = CertificateAuthority::from_der(&issuing.certificate, key)?;
+        let issuer = Ca::from_der(&issuing.certificate, key)?;
         let text = read_bounded(&self.files.ca, SMALL_FILE_BYTES_MAX).unwrap_or_default();
         if step_in(&text) > step_of(trust) {
-            // This node was further before it started, or another that shares the file is: what its state says now may
-            // be accepted by nobody any more. It catches up with what it has.
+            // Before its restart, this node or another one that shares the file was at a later step. Certificates of
+            // the older step may no longer be accepted. Wait until the state has caught up.
             return Ok(());
         }
         let written = self.accept(trust, &issuer, &text);
         self.renew(trust, &issuer).await?;
         self.renew_local(trust, &issuer)?;
-        // Who could not write it does not say that it accepts it: it would not after a restart.
+        // If the file was not written, do not report the CAs as accepted: after a restart they would not be.
         written?;
         let data_key = self.keys.follow(trust, &self.tls, &self.handle).await?;
-        self.stand(trust, data_key).await?;
+        self.report(trust, data_key).await?;
         match self.keys.lead(trust, &self.handle).await? {
             Some(command) => self.command(command).await,
             None => Ok(()),
         }
     }
 
-    /// Where the cluster has no authority in its state, an operator may exchange the files.
+    /// Reloads the files if the cluster has no CA in its state: then an operator may replace them.
     fn follow_files(&mut self) {
         if !self.watch.has_changed() {
             return;
@@ -124,30 +124,30 @@ impl TrustKeeper {
         match self.files.load() {
             Ok(tls) => self.tls.set(tls),
             Err(error) => {
-                tracing::error!(%error, "the new certificate between nodes cannot be used; the old one stays")
+                tracing::error!(%error, "cannot use the new certificate between nodes; the old one stays in use")
             }
         }
     }
 
-    /// A node that holds the key of the first authority in a file gives it to the cluster.
-    async fn bring_authority(&self, trust: &Trust) -> io::Result<()> {
+    /// Adds the first CA to the state of the cluster, on the node that has its key file.
+    async fn publish_ca(&self, trust: &Trust) -> io::Result<()> {
         let key_file = ca_key_of(&self.files.ca);
         if trust.feature_level < TRUST_LEVEL || !key_file.exists() {
             return Ok(());
         }
-        let authority = CertificateAuthority::load_or_make(&self.files.ca, &key_file)?;
-        let test = CertificateDer::from_pem_slice(authority.issue(1)?.cert_pem.as_bytes()).map_err(io::Error::other)?;
-        if !is_issued_by(&test, &authority.cert_der()) {
-            return Err(io::Error::other(format!("{}: not the key of the authority", key_file.display())));
+        let ca = Ca::load_or_make(&self.files.ca, &key_file)?;
+        let test = CertificateDer::from_pem_slice(ca.issue(1)?.cert_pem.as_bytes()).map_err(io::Error::other)?;
+        if !is_issued_by(&test, &ca.cert_der()) {
+            return Err(io::Error::other(format!("{}: this is not the key of the CA", key_file.display())));
         }
         let mut nonce = [0; 12];
         fill_random(&mut nonce)?;
-        let (certificate, key) = (authority.cert_der().to_vec(), authority.key_der());
-        self.command(TrustCommand::AddAuthority { number: 1, certificate, key, nonce }).await
+        let (certificate, key) = (ca.cert_der().to_vec(), ca.key_der());
+        self.command(TrustCommand::AddCa { number: 1, certificate, key, nonce }).await
     }
 
-    /// Accepts what the cluster does, on new connections and in the file, whose text is `text`.
-    fn accept(&self, trust: &Trust, issuer: &CertificateAuthority, text: &[u8]) -> io::Result<()> {
+    /// Accepts the CAs of the cluster on new connections, and writes them to the file, whose current text is `text`.
+    fn accept(&self, trust: &Trust, issuer: &Ca, text: &[u8]) -> io::Result<()> {
         let roots = roots_of(trust);
         if self.tls.get().roots() != roots {
             self.tls.set(self.files.load_with(roots.clone())?);
@@ -158,33 +158,33 @@ impl TrustKeeper {
                 write_atomic(&key_file, issuer.key_pem().as_bytes(), Readers::Owner)?;
             }
             write_atomic(&self.files.ca, roots_text(trust).as_bytes(), Readers::All)?;
-            tracing::info!(authorities = roots.len(), "the authorities of the cluster have changed");
+            tracing::info!(cas = roots.len(), "the accepted CAs of the cluster have changed");
         }
         Ok(())
     }
 
-    /// Gets this node another certificate where it wants one.
-    async fn renew(&mut self, trust: &Trust, issuer: &CertificateAuthority) -> io::Result<()> {
-        // A node that has never said anything follows no order that was given before.
+    /// Renews the certificate of this node if necessary.
+    async fn renew(&mut self, trust: &Trust, issuer: &Ca) -> io::Result<()> {
+        // A node that has never reported ignores earlier renewals.
         let followed = trust.standings.get(&self.own).map_or(trust.renewal, |standing| standing.renewal);
         self.renewal = self.renewal.max(followed);
         if trust.feature_level >= PIN_LEVEL {
             return self.renew_pinned(trust, issuer).await;
         }
-        if self.is_good(trust, issuer) && self.renewal >= trust.renewal {
+        if self.is_current(trust, issuer) && self.renewal >= trust.renewal {
             return Ok(());
         }
         let NodeCertificate { cert_pem, key_pem } = issuer.issue_at(self.own, self.now_s(trust))?;
         self.files.save(&cert_pem, &key_pem)?;
-        self.show(trust)?;
+        self.use_files(trust)?;
         self.renewal = trust.renewal;
         Ok(())
     }
 
-    /// Where the cluster pins keys, a certificate is renewed for the key that is pinned. Another key comes on an order
-    /// only: the node shows it once every member has seen its pin, then has the one before unpinned. Whenever the node
-    /// ends, the key in its files is one that every member accepts, also a member that was down.
-    async fn renew_pinned(&mut self, trust: &Trust, issuer: &CertificateAuthority) -> io::Result<()> {
+    /// Renews the certificate for the pinned key. The key changes only in a requested renewal: the node uses a new key
+    /// once every member has seen its pin, and then removes the old pin. So if the node stops at any time, every member
+    /// accepts the key in its files, including members that were down.
+    async fn renew_pinned(&mut self, trust: &Trust, issuer: &Ca) -> io::Result<()> {
         let own = self.own_pin()?;
         let pins = trust.pins.get(&self.own).map_or(&[][..], Vec::as_slice);
         if pins.is_empty() {
@@ -192,15 +192,15 @@ impl TrustKeeper {
         }
         if !pins.contains(&own) {
             return Err(io::Error::other(
-                "the cluster does not accept the key of this node: another key took its place, or the directory is an \
-                 older copy",
+                "the cluster does not accept the key of this node: the key was replaced, or the directory is an older \
+                 copy",
             ));
         }
-        if !self.is_good(trust, issuer) {
+        if !self.is_current(trust, issuer) {
             let key_pem = read_bounded(&self.files.key, SMALL_FILE_BYTES_MAX)?;
             let made = issuer.issue_for_key(self.own, &String::from_utf8_lossy(&key_pem), self.now_s(trust))?;
             self.files.save(&made.cert_pem, &made.key_pem)?;
-            self.show(trust)?;
+            self.use_files(trust)?;
         }
         self.see_pins(trust).await?;
         if let Some(next) = self.files.load_next(&roots_of(trust)) {
@@ -220,11 +220,11 @@ impl TrustKeeper {
         self.next_renewal = Some(trust.renewal);
         match self.files.load_next(&roots_of(trust)).and_then(|next| next.own_pin()) {
             Some(pin) => self.command(TrustCommand::AddPin { id: self.own, pin }).await,
-            None => Err(io::Error::other("the next certificate of this node cannot be read")),
+            None => Err(io::Error::other("cannot read the next certificate of this node")),
         }
     }
 
-    /// Says that this node has applied the pins of all members, while one of them waits for that.
+    /// Reports that this node has applied the pins of all members, if a renewal waits for that.
     async fn see_pins(&self, trust: &Trust) -> io::Result<()> {
         match trust.pins_wanted.filter(|_| trust.pins_unseen_by.contains(&self.own)) {
             Some(version) => self.command(TrustCommand::SeePins { version }).await,
@@ -232,16 +232,10 @@ impl TrustKeeper {
         }
     }
 
-    /// Goes on with the next key, which lies beside the one in use.
-    async fn use_next(
-        &mut self,
-        trust: &Trust,
-        issuer: &CertificateAuthority,
-        next: &PeerTls,
-        pins: &[[u8; 32]],
-    ) -> io::Result<()> {
+    /// Continues the change to the next key, which is stored beside the current one.
+    async fn use_next(&mut self, trust: &Trust, issuer: &Ca, next: &PeerTls, pins: &[[u8; 32]]) -> io::Result<()> {
         let Some(pin) = next.own_pin().filter(|_| next.is_of(&issuer.cert_der())) else {
-            // Another authority issues by now.
+            // Meanwhile, another CA issues certificates.
             return self.files.forget_next();
         };
         if pins.last() != Some(&pin) {
@@ -251,30 +245,30 @@ impl TrustKeeper {
             return Ok(());
         }
         self.files.use_next()?;
-        self.show(trust)?;
+        self.use_files(trust)?;
         self.command(TrustCommand::UsePin { pin }).await
     }
 
     fn own_pin(&self) -> io::Result<[u8; 32]> {
-        self.tls.get().own_pin().ok_or_else(|| io::Error::other("the certificate of this node cannot be read"))
+        self.tls.get().own_pin().ok_or_else(|| io::Error::other("cannot read the certificate of this node"))
     }
 
-    /// Whether the node's certificate is of the authority that issues, names the member, and has time left.
-    fn is_good(&self, trust: &Trust, issuer: &CertificateAuthority) -> bool {
+    /// Whether the certificate is of the issuing CA, names the member, and is not due for renewal.
+    fn is_current(&self, trust: &Trust, issuer: &Ca) -> bool {
         let tls = self.tls.get();
         let is_named = trust.feature_level < PIN_LEVEL || tls.names_member(self.own);
         is_named && tls.is_of(&issuer.cert_der()) && !is_due(tls.expires_s(), self.now_s(trust))
     }
 
-    /// New connections begin with what is in the files.
-    fn show(&self, trust: &Trust) -> io::Result<()> {
+    /// Uses the certificate in the files for new connections.
+    fn use_files(&self, trust: &Trust) -> io::Result<()> {
         self.tls.set(self.files.load_with(roots_of(trust))?);
-        tracing::info!(authority = trust.issuer, "new connections between nodes show a new certificate");
+        tracing::info!(ca = trust.issuer, "new connections between nodes use a new certificate");
         Ok(())
     }
 
-    /// The certificate for clients on this machine is of the cluster's authority too, where `up` made it.
-    fn renew_local(&self, trust: &Trust, issuer: &CertificateAuthority) -> io::Result<()> {
+    /// Renews the certificate for local clients, if `up` created it with the cluster CA.
+    fn renew_local(&self, trust: &Trust, issuer: &Ca) -> io::Result<()> {
         let Some((cert_file, key_file)) = &self.local else { return Ok(()) };
         let Ok(cert) = read_bounded(cert_file, SMALL_FILE_BYTES_MAX) else { return Ok(()) };
         let Ok(cert) = CertificateDer::from_pem_slice(&cert) else { return Ok(()) };
@@ -287,14 +281,14 @@ impl TrustKeeper {
         write_atomic(cert_file, made.cert_pem.as_bytes(), Readers::All)
     }
 
-    /// Says how far this node is, if that is news.
-    async fn stand(&self, trust: &Trust, data_key: u32) -> io::Result<()> {
+    /// Reports the progress of this node, if it changed.
+    async fn report(&self, trust: &Trust, data_key: u32) -> io::Result<()> {
         let tls = self.tls.get();
-        let numbers = trust.authorities.iter().map(|authority| authority.number);
-        let issued_by = trust.authorities.iter().find(|of| tls.is_of(&CertificateDer::from(&of.certificate[..])));
+        let numbers = trust.cas.iter().map(|ca| ca.number);
+        let issued_by = trust.cas.iter().find(|of| tls.is_of(&CertificateDer::from(&of.certificate[..])));
         let standing = Standing {
             accepts: numbers.max().unwrap_or(0),
-            issued_by: issued_by.map_or(0, |authority| authority.number),
+            issued_by: issued_by.map_or(0, |ca| ca.number),
             renewal: self.renewal,
             expires_s: tls.expires_s(),
             data_key,
@@ -316,7 +310,7 @@ impl TrustKeeper {
     async fn command(&self, command: TrustCommand) -> io::Result<()> {
         let asked = self.handle.admin(AdminCommand::Trust(command));
         match tokio::time::timeout(Duration::from_millis(TRUST_COMMAND_MS), asked).await {
-            // Another was first; or there is no leader now, and there will be.
+            // Another node was faster, or there is no leader now. The next round retries.
             Ok(
                 Ok(_)
                 | Err(
@@ -334,30 +328,30 @@ impl TrustKeeper {
     }
 }
 
-/// The authorities of a cluster, the one that issues first.
+/// The CAs of a cluster; the issuing one comes first.
 pub(crate) fn roots_of(trust: &Trust) -> Vec<CertificateDer<'static>> {
-    let (first, others): (Vec<_>, Vec<_>) = trust.authorities.iter().partition(|of| of.number == trust.issuer);
+    let (first, others): (Vec<_>, Vec<_>) = trust.cas.iter().partition(|of| of.number == trust.issuer);
     first.into_iter().chain(others).map(|of| CertificateDer::from(of.certificate.clone())).collect()
 }
 
-/// The same as text, with the step that they are of.
+/// The CAs as PEM text, with their step number.
 pub(crate) fn roots_text(trust: &Trust) -> String {
     let certs: String = roots_of(trust).iter().map(|root| to_pem(root)).collect();
     format!("{STEP}{}\n{certs}", step_of(trust))
 }
 
-/// The key of the first authority lies beside its certificate, on the node where the cluster was made.
+/// The key file of the first CA. It exists on the node where the cluster was created.
 pub(crate) fn ca_key_of(ca_file: &Path) -> PathBuf {
     ca_file.with_extension("key")
 }
 
-/// Rises with each change of the authorities: one comes, it issues, the one before goes.
+/// The step number of the CAs. It increases when a CA is added, when it issues, and when the old one is removed.
 fn step_of(trust: &Trust) -> u32 {
-    let newest = trust.authorities.iter().map(|of| of.number).max().unwrap_or(0);
-    newest * 3 + if trust.authorities.len() == 1 { 2 } else { u32::from(trust.issuer == newest) }
+    let newest = trust.cas.iter().map(|of| of.number).max().unwrap_or(0);
+    newest * 3 + if trust.cas.len() == 1 { 2 } else { u32::from(trust.issuer == newest) }
 }
 
-/// That of a file; zero where it says none.
+/// The step number in a file; zero if there is none.
 fn step_in(text: &[u8]) -> u32 {
     let line = text.split(|&byte| byte == b'\n').next().and_then(|line| str::from_utf8(line).ok());
     line.and_then(|line| line.strip_prefix(STEP)?.trim().parse().ok()).unwrap_or(0)
@@ -366,11 +360,11 @@ fn step_in(text: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use replica::Authority as Accepted;
+    use replica::Ca as Accepted;
 
     fn trust(numbers: &[u32], issuer: u32) -> Trust {
         let of = |&number: &u32| Accepted { number, certificate: vec![number as u8; 70], key: None };
-        Trust { authorities: numbers.iter().map(of).collect(), issuer, ..Trust::default() }
+        Trust { cas: numbers.iter().map(of).collect(), issuer, ..Trust::default() }
     }
 
     #[test]
@@ -385,7 +379,7 @@ mod tests {
         assert_eq!(
             certs,
             [CertificateDer::from(vec![2; 70]), CertificateDer::from(vec![1; 70])],
-            "who issues is first"
+            "the issuing CA is first"
         );
     }
 }
