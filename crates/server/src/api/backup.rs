@@ -18,14 +18,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-/// Tries to open a checkpoint before a newer one takes its place.
+/// Attempts to open a checkpoint, which a newer one may replace.
 const TRIES_MAX: usize = 3;
 
-/// Where backups are read from, and whether one is.
+/// Reads backups, one at a time.
 pub(crate) struct Backups {
-    /// Where the replica's files are.
+    /// Directory of the replica's files.
     data: PathBuf,
-    /// One is read at a time.
+    /// A single permit.
     places: Arc<Semaphore>,
 }
 
@@ -35,10 +35,15 @@ impl Backups {
     }
 }
 
-/// Everything that was acknowledged before the question is in it. One at a time.
+/// A backup with everything that was acknowledged before the request.
 pub(super) async fn backup(State(api): State<Arc<Api>>) -> Result<Response, ApiError> {
-    let busy =
-        |_| ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "another backup is being read", "wait, or ask another node");
+    let busy = |_| {
+        ApiError::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "another backup is running",
+            "try again later, or use another node",
+        )
+    };
     let place = api.backups.places.clone().try_acquire_owned().map_err(busy)?;
     api.handle.read_index().await.ok_or_else(ApiError::ending)??;
     let (file, index) = api.checkpoint().await?;
@@ -65,7 +70,7 @@ pub(super) async fn backup(State(api): State<Arc<Api>>) -> Result<Response, ApiE
 pub(crate) const INDEX: &str = "catamaran-index";
 
 impl Api {
-    /// A checkpoint of what is applied now, open: what becomes of its name does not matter any more.
+    /// Writes a checkpoint of the current state, and opens it. It may be deleted while it is open.
     async fn checkpoint(&self) -> Result<(File, u64), ApiError> {
         let mut last = io::Error::from(io::ErrorKind::NotFound);
         for _ in 0..TRIES_MAX {
@@ -77,13 +82,13 @@ impl Api {
                 Err(error) => last = error,
             }
         }
-        let hint = "the disk, or its owner, is the matter: see the node's log";
-        Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, format!("the checkpoint cannot be read: {last}"), hint))
+        let hint = "check the disk and the permissions; see the node's log";
+        Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, format!("cannot read the checkpoint: {last}"), hint))
     }
 }
 
-/// Reads until the end, or until nobody takes it any more. A file that is shorter than it was ends the body early,
-/// which the client sees by its length.
+/// Sends the file in chunks, until its end or until the client disconnects. If the file is too short, the body ends
+/// early, which the client detects by its length.
 fn read(mut file: File, bytes: u64, to: &mpsc::Sender<io::Result<Bytes>>, _place: OwnedSemaphorePermit) {
     let mut left = bytes;
     while left > 0 {
@@ -97,7 +102,7 @@ fn read(mut file: File, bytes: u64, to: &mpsc::Sender<io::Result<Bytes>>, _place
     }
 }
 
-/// The parts as they come.
+/// The chunks as a stream.
 struct Parts(mpsc::Receiver<io::Result<Bytes>>);
 
 impl Stream for Parts {

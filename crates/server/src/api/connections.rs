@@ -1,8 +1,7 @@
-//! How many connections to the API there may be, and which ends when there are too many.
+//! Limits the connections to the API, in total and for each client.
 //!
-//! No client has more than its share. At a limit the connection that has been idle longest ends, and the new one is let
-//! in: who holds connections without using them keeps nobody out. A connection whose request is being answered is never
-//! ended for another.
+//! At a limit, the connection that has been idle longest is closed, and the new one is accepted. So idle connections
+//! cannot block other clients. A connection with an active request is never closed for another one.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -16,7 +15,7 @@ pub(super) struct Connections {
     open: Mutex<Open>,
     total_max: usize,
     per_client_max: usize,
-    /// Silence after which a connection counts as idle: a request may be on its way.
+    /// Time without traffic after which a connection counts as idle.
     idle_ms_min: u64,
     started_at: Instant,
 }
@@ -27,25 +26,25 @@ struct Open {
     places: BTreeMap<u64, Arc<Activity>>,
 }
 
-/// What is known of one connection.
+/// The activity of one connection.
 pub(super) struct Activity {
     client: IpAddr,
     /// Milliseconds from the start to the last byte that went either way.
     last_ms: AtomicU64,
-    /// Requests that are being answered.
+    /// Active requests.
     requests: AtomicU32,
     evicted: Notify,
     started_at: Instant,
 }
 
-/// A connection's place; given back when dropped.
+/// Permission for one connection; released when dropped.
 pub(super) struct Place {
     connections: Arc<Connections>,
     number: u64,
     pub(super) activity: Arc<Activity>,
 }
 
-/// A request that is being answered; until it is dropped its connection is not idle.
+/// An active request. Until it is dropped, its connection is not idle.
 pub(super) struct Busy(Arc<Activity>);
 
 impl Connections {
@@ -54,12 +53,12 @@ impl Connections {
         Arc::new(Self { open, total_max, per_client_max, idle_ms_min, started_at })
     }
 
-    /// A place for a connection from `address`. `None` when there is none and no other is idle.
+    /// Admits a connection from `address`. `None` at a limit, if no other connection is idle.
     pub(super) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
         self.enter_for(address, self.idle_ms_min)
     }
 
-    /// The same, where any connection without a request counts as idle.
+    /// The same, but every connection without a request counts as idle.
     pub(super) fn enter_at_once(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
         self.enter_for(address, 0)
     }
@@ -94,12 +93,12 @@ impl Connections {
 }
 
 impl Open {
-    /// Ends the connection that has been idle longest among some; `None` if none of them has been since that time.
+    /// Closes the connection among some that has been idle longest. `None` if none has been idle since that time.
     fn evict(&mut self, since_ms: u64, among: impl Fn(&Activity) -> bool) -> Option<()> {
         let is_idle = |place: &Activity| place.requests.load(Relaxed) == 0 && place.last_ms.load(Relaxed) <= since_ms;
         let idle = self.places.iter().filter(|(_, place)| is_idle(place) && among(place));
         let (&number, _) = idle.min_by_key(|(number, place)| (place.last_ms.load(Relaxed), **number))?;
-        // It gives its place back here, or the limit would not hold until its task has run.
+        // Released here, not when its task ends, so that the limit always holds.
         let place = self.places.remove(&number)?;
         place.evicted.notify_one();
         Some(())
@@ -107,18 +106,18 @@ impl Open {
 }
 
 impl Activity {
-    /// A byte went either way.
+    /// Records traffic.
     pub(super) fn touch(&self) {
         self.last_ms.store(self.started_at.elapsed().as_millis() as u64, Relaxed);
     }
 
-    /// A request has come.
+    /// Begins a request.
     pub(super) fn begin(self: &Arc<Self>) -> Busy {
         self.requests.fetch_add(1, Relaxed);
         Busy(self.clone())
     }
 
-    /// Returns when the connection is to end for the sake of another.
+    /// Returns when the connection must close because of a limit.
     pub(super) async fn evicted(&self) {
         self.evicted.notified().await;
     }
@@ -167,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_at_its_share_loses_the_connection_that_was_idle_longest() {
+    fn at_the_client_limit_its_idlest_connection_is_closed() {
         let connections = Connections::new(8, 2, 0);
         let [first, second] = [(); 2].map(|()| enter(&connections, "192.0.2.1").unwrap());
         let other = enter(&connections, "192.0.2.2").unwrap();
@@ -185,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_has_just_come_is_not_idle_yet() {
+    fn a_new_connection_is_not_idle_yet() {
         let connections = Connections::new(1, 1, 60_000);
         let first = enter(&connections, "192.0.2.1").unwrap();
         assert!(enter(&connections, "192.0.2.1").is_none() && enter(&connections, "192.0.2.2").is_none());
@@ -197,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn when_all_places_are_taken_the_idlest_of_all_goes() {
+    fn at_the_total_limit_the_idlest_connection_is_closed() {
         let connections = Connections::new(3, 2, 0);
         let places: Vec<Place> =
             ["192.0.2.1", "192.0.2.2", "2001:db8::1"].iter().map(|one| enter(&connections, one).unwrap()).collect();

@@ -1,7 +1,7 @@
-//! Connections to the API, over TCP and over the node's Unix socket: who may have one, and for how long.
+//! Connections to the API, over TCP and over the node's Unix socket, with their limits.
 //!
-//! The head of a request has [`API_HEAD_MS`], which begins when the response before it has gone: a connection that is
-//! silent between two requests ends then too. A client that does not take its response has [`API_WRITE_MS`].
+//! The head of a request must arrive within [`API_HEAD_MS`] after the previous response, so idle connections are closed
+//! too. A client must read its response within [`API_WRITE_MS`].
 
 use super::connections::{Activity, Connections, Place};
 use super::guard::Peer;
@@ -26,7 +26,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, Sleep};
 use tower::ServiceExt;
 
-/// Pause after a connection could not be accepted: others end meanwhile, and give back what was missing.
+/// Pause after a failed accept. Other connections may close meanwhile and free resources.
 const PAUSE_MS: u64 = 50;
 
 /// Serves over TCP until the runtime ends.
@@ -46,8 +46,8 @@ pub(super) async fn tcp(listener: TcpListener, router: Router) {
     }
 }
 
-/// Serves over the node's socket until the runtime ends. Its places are its own: whatever comes over TCP, an
-/// administrator gets in.
+/// Serves over the node's socket until the runtime ends. It has its own limits, so connections over TCP cannot block an
+/// administrator.
 pub(super) async fn socket(listener: UnixListener, router: Router) {
     let door = Door::new(API_SOCKET_CONNECTIONS_MAX, API_SOCKET_CONNECTIONS_MAX);
     loop {
@@ -63,10 +63,10 @@ pub(super) async fn socket(listener: UnixListener, router: Router) {
     }
 }
 
-/// Where connections come in.
+/// Admits connections within limits.
 struct Door {
     connections: Arc<Connections>,
-    /// For those that wait until another ends or is idle.
+    /// Limits the connections that wait until another one is closed or idle.
     waiting: Arc<Semaphore>,
 }
 
@@ -76,7 +76,7 @@ impl Door {
         Self { connections, waiting: Arc::new(Semaphore::new(total_max)) }
     }
 
-    /// Serves a connection in a task, once it has a place. Without one, it is dropped: the client sees the end.
+    /// Serves a connection in a task, once a permit is free. Without a permit, the connection is closed.
     fn admit<F: Future<Output = ()> + Send + 'static>(
         &self,
         address: IpAddr,
@@ -86,7 +86,7 @@ impl Door {
             tokio::spawn(serve(place));
             return;
         }
-        // So many connections at once are no burst of requests.
+        // Too many wait: this is not a burst of requests.
         let Ok(waits) = self.waiting.clone().try_acquire_owned() else {
             if let Some(place) = self.connections.enter_at_once(address) {
                 tokio::spawn(serve(place));
@@ -115,7 +115,7 @@ async fn pause(error: &io::Error) {
     tokio::time::sleep(Duration::from_millis(PAUSE_MS)).await;
 }
 
-/// One connection, until it ends or has to.
+/// Serves one connection, until it is closed or evicted.
 async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, peer: Peer, place: Place, router: Router) {
     let activity = place.activity.clone();
     let answer = service_fn(|request: hyper::Request<hyper::body::Incoming>| {
@@ -135,19 +135,19 @@ async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, pee
         .max_buf_size(API_HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(Watched::new(stream, activity.clone())), answer);
     tokio::select! {
-        // What a client does wrong is no matter of ours.
+        // Errors of the client are ignored.
         _ = connection => {}
         () = activity.evicted() => {}
     }
 }
 
-/// A stream that notes when it was used, and ends when it is stuck.
+/// A stream that records traffic, and fails after a timeout.
 struct Watched<S> {
     stream: S,
     activity: Arc<Activity>,
-    /// When nothing has gone either way for long.
+    /// Fires after a long time without traffic.
     silence: Pin<Box<Sleep>>,
-    /// When the client has taken nothing of what waits for it.
+    /// Fires if the client does not read its response.
     stuck: Option<Pin<Box<Sleep>>>,
 }
 

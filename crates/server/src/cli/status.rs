@@ -1,4 +1,4 @@
-//! `status`: how the cluster does, one line a node.
+//! `status`: one line for each node and zone.
 
 use super::Target;
 use super::client::Client;
@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 pub(crate) struct StatusArgs {
     #[command(flatten)]
     pub(crate) target: Target,
-    /// Print what each node says, as JSON.
+    /// Print the status of each node as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &StatusArgs) -> Result<(), Problem> {
         answers
             .iter()
             .try_for_each(|(node, answer)| match removed(*node, answer, &answers, known.as_ref()) {
-                Some(number) => writeln!(out, "node {number}: removed from the cluster; its directory is left"),
+                Some(number) => writeln!(out, "node {number}: removed from the cluster; its directory can be deleted"),
                 None => writeln!(out, "{}", line(*node, answer)),
             })
             .and_then(|()| zones(&mut out, &answers))
@@ -44,15 +44,15 @@ pub(crate) fn run(args: &StatusArgs) -> Result<(), Problem> {
         Ok(())
     } else {
         let why = "no node answers, or none knows a leader";
-        Err(Problem::new(Exit::Unreachable, "the cluster takes no changes now", why)
-            .hint("more than half of the nodes must run and reach each other"))
+        Err(Problem::new(Exit::Unreachable, "the cluster accepts no changes", why)
+            .hint("more than half of the voters must run and reach each other"))
     }
 }
 
 type Answer = Result<StatusJson, String>;
 
-/// The number of this node if it does not answer because it is no member any more, as one says that hears a leader.
-/// `up` keeps what it knows of such a node.
+/// The number of a node that does not answer because it was removed from the cluster. A node that knows a leader tells
+/// the members. `cluster.json` of `up` keeps removed nodes.
 fn removed(
     node: SocketAddr,
     answer: &Answer,
@@ -88,9 +88,10 @@ fn line(node: SocketAddr, answer: &Answer) -> String {
     }
 }
 
-const DISK_FULL: &str = "\n  its disk is full: it still answers queries. Make room, and it takes updates again";
+const DISK_FULL: &str =
+    "\n  its disk is full. It still answers queries. Free some space, then it accepts updates again";
 
-/// Entries that may be missing in a node's log, and the nodes that can settle it.
+/// Entries that may be missing in a node's log, and the nodes that can resolve this.
 fn doubt(doubt: &LogDoubtJson) -> String {
     let nodes = doubt.waits_for.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
     let wait = if nodes.is_empty() { String::new() } else { format!("; to elect a leader, start node {nodes}") };
@@ -100,7 +101,7 @@ fn doubt(doubt: &LogDoubtJson) -> String {
     )
 }
 
-/// The zones, as the node that applied most has them.
+/// The zones of the node with the highest applied index.
 fn zones(out: &mut impl Write, answers: &[(SocketAddr, Answer)]) -> std::io::Result<()> {
     let best = answers.iter().filter_map(|(_, answer)| answer.as_ref().ok()).max_by_key(|status| status.applied_index);
     for zone in best.into_iter().flat_map(|status| &status.zones) {

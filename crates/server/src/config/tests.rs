@@ -148,7 +148,7 @@ fn wrong_values_name_their_line() {
         ("127.0.0.1:8054", "localhost:8054", "socket address"),
         ("idle_ms = 3", "idle_ms = 0", "1 or more"),
         ("checkpoint_bytes = 65536", "checkpoint_bytes = 1", "65536 or more"),
-        ("127.0.0.1:443", "127.0.0.1:853", "for both `dot` and `doh`"),
+        ("127.0.0.1:443", "127.0.0.1:853", "in both `dot` and `doh`"),
         ("[\"1.2\", \"1.3\"]", "[]", "needs"),
         ("[\"1.2\", \"1.3\"]", "[\"1.1\"]", "1.2"),
         ("udp_workers = 2", "udp_workers = ", ""),

@@ -130,7 +130,7 @@ fn certificates_rotate_under_load_without_an_election() {
     let before: Vec<_> = cluster.ids().map(of).collect();
 
     let first = Files::of(&cluster, 2);
-    assert!(done(&cluster, &["rotate", "--wait", "40"]).contains("every node shows another key"));
+    assert!(done(&cluster, &["rotate", "--wait", "40"]).contains("every node uses a new key"));
     assert_eq!(certificates(&cluster), [(1, 1); 3]);
     let second = Files::of(&cluster, 2);
     assert!(first.cert != second.cert && first.key != second.key);
@@ -180,7 +180,7 @@ fn another_authority_waits_for_a_node_that_is_down_and_is_gone_on_with() {
         text(&waits).contains("it waits for node 3").then_some(())
     });
     let table = done(&cluster, &["status"]);
-    assert!(table.contains("the authority is being replaced"), "{table}");
+    assert!(table.contains("the CA is being replaced"), "{table}");
     nodes.start(&cluster, 3);
     let said = done(&cluster, &["rotate", "--authority", "--wait", "40"]);
     assert_eq!(said.lines().count(), 2, "it goes on with the second step: {said}");
@@ -203,7 +203,7 @@ fn other_keys_wait_for_a_node_that_is_down_and_lock_nobody_out() {
     // The node that is down knows the old keys only, and could be told of no other.
     assert!([1, 2].iter().zip(&old).all(|(&id, old)| Files::of(&cluster, id).key == old.key));
     nodes.start(&cluster, 3);
-    assert!(done(&cluster, &["rotate", "--wait", "40"]).contains("every node shows another key"));
+    assert!(done(&cluster, &["rotate", "--wait", "40"]).contains("every node uses a new key"));
     cluster.settle();
     assert!([1, 2].iter().zip(&old).all(|(&id, old)| !old.are_taken(&cluster, id, 3)), "an old key is taken");
     // A node that is removed is waited for no more.

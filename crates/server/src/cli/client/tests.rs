@@ -155,9 +155,9 @@ fn what_nobody_knows_is_not_told_as_not_done() {
         assert!(problem.hint.as_ref().unwrap().contains("key list"), "{problem}");
         assert!(second.asked().is_empty());
     }
-    let (_, client) = two(Says::Status(504, "the leadership did not move"));
-    let problem = client.change("POST", "/v1/leader", &[]).err().unwrap().of("the leadership was not handed over");
-    assert_eq!(problem.what, "the leadership was not handed over");
+    let (_, client) = two(Says::Status(504, "the leadership was not transferred"));
+    let problem = client.change("POST", "/v1/leader", &[]).err().unwrap().of("cannot transfer the leadership");
+    assert_eq!(problem.what, "cannot transfer the leadership");
 }
 
 #[test]

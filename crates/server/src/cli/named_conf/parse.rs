@@ -1,4 +1,4 @@
-//! The statements that matter: `include`, `view`, `options`, `zone`, and in them `update-policy` and `allow-update`.
+//! Parses `include`, `view`, `options` and `zone`, and in them `update-policy` and `allow-update`.
 
 use super::acl::{self, List, Lists};
 use super::{At, Sources, ZonePolicy, included};
@@ -9,10 +9,10 @@ use std::path::Path;
 use wire::Name;
 use wire::number::Rtype;
 
-/// An error: its place, and the reason.
+/// An error: its position, and the reason.
 pub(super) type Fault = (String, String);
 
-/// Who may update, as one of the two statements says it.
+/// The update rules of one of the two statements.
 #[derive(Clone)]
 enum Allowed {
     /// `update-policy`
@@ -34,12 +34,12 @@ impl Allowed {
 struct Parser<'s, S> {
     sources: &'s mut S,
     zones: Vec<Found>,
-    /// `allow-update` outside of zones, for those that do not say anything themselves: of the view that is being read,
-    /// or else of all of them.
+    /// `allow-update` outside of zones, for zones without a statement of their own: of the current view, or else of the
+    /// whole file.
     default: Option<Allowed>,
     /// The lists of `acl` statements.
     lists: Lists,
-    /// Whether zones are of class IN where they name none: those of a view have its class.
+    /// Whether zones without a class are of class IN. In a view, they have the class of the view.
     is_internet: bool,
 }
 
@@ -49,17 +49,17 @@ struct Found {
     rules: Option<Allowed>,
 }
 
-/// What the block of a zone says, with the files that it includes.
+/// The contents of a zone block and of the files that it includes.
 #[derive(Default)]
 struct ZoneBlock {
     rules: Option<Allowed>,
-    /// It is of a type that takes no updates itself, or stands in another view.
+    /// Its type accepts no updates, or the zone is defined in another view.
     is_of_others: bool,
-    /// Where it takes the rest from a template.
+    /// Position of its `template` statement.
     template: Option<String>,
 }
 
-/// Reads a file with what it includes.
+/// Reads a file and its includes.
 pub(super) fn parse<S: Sources>(file: &Path, sources: &mut S) -> At<Vec<ZonePolicy>> {
     let mut parser = Parser { sources, zones: Vec::new(), default: None, lists: Lists::new(), is_internet: true };
     parser.file(file, 0)?;
@@ -68,7 +68,8 @@ pub(super) fn parse<S: Sources>(file: &Path, sources: &mut S) -> At<Vec<ZonePoli
     for Found { zone, place, rules } in zones {
         let Some(rules) = rules.or_else(|| default.clone()) else { continue };
         if let Some(other) = policies.iter_mut().find(|other| other.zone == zone) {
-            let why = format!("zone {zone} stands here and at {}; a zone can be in one view only", other.place);
+            let why =
+                format!("zone {zone} is defined here and at {}; only zones in one view can be imported", other.place);
             other.rules = Err(vec![(place, why)]);
             continue;
         }
@@ -95,7 +96,7 @@ impl<S: Sources> Parser<'_, S> {
                 return if in_block { Err(at(tokens.error_here("a block is not closed"))) } else { Ok(()) };
             };
             if depth > NAMED_CONF_DEPTH_MAX {
-                return Err(at(token.error("files include each other, or blocks stand in each other, too deep")));
+                return Err(at(token.error("files or blocks are nested too deep")));
             }
             match &token.kind {
                 TokenKind::Close if in_block => return Ok(()),
@@ -113,8 +114,8 @@ impl<S: Sources> Parser<'_, S> {
                 let (_, name) = tokens.expect_word("a file name").map_err(at)?;
                 self.file(&included(file, &name), depth + 1)
             }
-            // A zone in two views is an error of that zone. What a view says of updates is for its own zones, wherever
-            // in it they stand, and goes before what `options` says.
+            // A zone in two views is an error of that zone. An `allow-update` in a view applies to all zones of the
+            // view, also to earlier ones, and takes precedence over `options`.
             "view" => {
                 tokens.expect_word("the name of a view").map_err(at)?;
                 let is_internet = open(tokens, true).map_err(at)?;
@@ -153,7 +154,7 @@ impl<S: Sources> Parser<'_, S> {
         self.zone_statements(file, tokens, depth + 1, true, &mut block)?;
         let ZoneBlock { mut rules, is_of_others, template } = block;
         if let (None, Some(place)) = (&rules, template) {
-            let why = "templates are not read: write into the zone what the template says of updates";
+            let why = "templates are not supported: copy the update rules of the template into the zone";
             rules = Some(Allowed::Policy(Err(vec![(place, why.to_owned())])));
         }
         if is_internet && !is_of_others {
@@ -162,7 +163,7 @@ impl<S: Sources> Parser<'_, S> {
         Ok(())
     }
 
-    /// Statements of a zone: of a file that it includes, or of its block up to the closing brace.
+    /// Statements of a zone: in an included file, or in its block up to the closing brace.
     fn zone_statements(
         &mut self,
         file: &Path,
@@ -177,7 +178,7 @@ impl<S: Sources> Parser<'_, S> {
                 return if in_block { Err(at(tokens.error_here("a block is not closed"))) } else { Ok(()) };
             };
             if depth > NAMED_CONF_DEPTH_MAX {
-                return Err(at(token.error("files include each other too deep")));
+                return Err(at(token.error("files are nested too deep")));
             }
             let word = match &token.kind {
                 TokenKind::Close if in_block => return Ok(()),
@@ -196,7 +197,7 @@ impl<S: Sources> Parser<'_, S> {
                     let (_, kind) = tokens.expect_word("a type of zone").map_err(at)?;
                     block.is_of_others = !["primary", "master"].contains(&kind.to_ascii_lowercase().as_str());
                 }
-                // The zone is that of another view, and what it says stands there.
+                // The zone is defined in another view.
                 "in-view" => {
                     block.is_of_others = true;
                     skip(tokens).map_err(at)?;
@@ -226,7 +227,7 @@ pub(super) fn placed(file: &Path, error: TextError) -> Fault {
     (format!("{}:{}:{}", file.display(), error.line, error.column), error.what)
 }
 
-/// Goes behind the next opening brace; gives whether what is opened is of class IN, which the word before it says.
+/// Skips to the next opening brace. Returns whether the block has class IN, according to the words before the brace.
 pub(super) fn open(tokens: &mut Tokens<'_>, mut is_internet: bool) -> Result<bool, TextError> {
     loop {
         let token = tokens.expect("`{`")?;
@@ -238,7 +239,7 @@ pub(super) fn open(tokens: &mut Tokens<'_>, mut is_internet: bool) -> Result<boo
     }
 }
 
-/// Passes over the rest of a statement, blocks and all.
+/// Skips the rest of a statement and its blocks.
 pub(super) fn skip(tokens: &mut Tokens<'_>) -> Result<(), TextError> {
     let mut depth = 0usize;
     loop {
@@ -253,13 +254,13 @@ pub(super) fn skip(tokens: &mut Tokens<'_>) -> Result<(), TextError> {
     }
 }
 
-/// The outer error is of the text; the inner is of this policy, and reading goes on behind it.
+/// The outer error is a syntax error. The inner errors are of this policy, and parsing continues after it.
 fn update_policy(word: &Token, tokens: &mut Tokens<'_>) -> Result<Result<Vec<Rule>, Vec<TextError>>, TextError> {
     let token = tokens.expect("`{` or `local`")?;
     if token.shown().eq_ignore_ascii_case("local") {
         skip(tokens)?;
         return Ok(Err(vec![word.error(
-            "`update-policy local` is for a key that named makes for itself; make one with `catamaran key add`",
+            "`update-policy local` uses a key that named creates for itself; create a key with `catamaran key add`",
         )]));
     }
     if token.kind != TokenKind::Open {
@@ -278,14 +279,14 @@ fn update_policy(word: &Token, tokens: &mut Tokens<'_>) -> Result<Result<Vec<Rul
             Ok(rule) => {
                 if let Some(rtype) = rule.grants_in_vain() {
                     faults.push(token.error(format!(
-                        "no rule can grant {rtype}; only the signer of a zone may write records of DNSSEC"
+                        "no rule can grant {rtype}; only the signer of a zone may write DNSSEC records"
                     )));
                 }
                 rules.push(rule);
             }
             Err(error) => {
                 faults.push(error);
-                // Behind the rule, wherever in it reading stopped.
+                // Continue after the rule.
                 *tokens = before;
                 skip(tokens)?;
             }

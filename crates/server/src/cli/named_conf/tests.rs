@@ -1,4 +1,4 @@
-//! What comes out of a `named.conf`, and what is said of one that is wrong.
+//! Import of `named.conf`, and its errors.
 
 use super::parse::parse;
 use super::{At, Sources, ZonePolicy};
@@ -20,7 +20,7 @@ fn read(files: &[(&'static str, &str)]) -> At<Vec<ZonePolicy>> {
     parse(Path::new("etc/named.conf"), &mut Texts(texts))
 }
 
-/// Each zone with its rules or with what is wrong.
+/// Each zone with its rules or errors.
 fn shown(text: &str) -> Vec<String> {
     let zones = read(&[("etc/named.conf", text)]).unwrap();
     zones
@@ -36,7 +36,7 @@ fn shown(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn zones_come_out_with_their_rules_and_the_rest_is_passed_over() {
+fn zones_are_imported_with_their_rules_and_the_rest_is_skipped() {
     let text = r#"
         // what Debian ships, and more
         acl "trusted" { 10.0.0.0/8; !192.0.2.1; { ::1; }; };
@@ -67,7 +67,7 @@ fn zones_come_out_with_their_rules_and_the_rest_is_passed_over() {
 }
 
 #[test]
-fn a_zone_has_what_it_includes_and_nothing_of_a_template_unread() {
+fn includes_in_a_zone_are_read_and_templates_are_refused() {
     let text = "options { allow-update { key all; }; };\n\
                 zone a { type primary; include \"a.rules\"; };\n\
                 zone b { type primary; template t; };\n\
@@ -77,7 +77,7 @@ fn a_zone_has_what_it_includes_and_nothing_of_a_template_unread() {
     let zones = read(&files).unwrap();
     assert_eq!(zones[0].rules.as_ref().unwrap().to_string().trim_end(), "grant \"k.\" name \"x.a.\" A;");
     let (place, why) = &zones[1].rules.as_ref().unwrap_err()[0];
-    assert!(place == "etc/named.conf:3:24" && why.starts_with("templates are not read"), "{place} {why}");
+    assert!(place == "etc/named.conf:3:24" && why.starts_with("templates are not supported"), "{place} {why}");
     assert_eq!(zones[2].rules.as_ref().unwrap().to_string().trim_end(), "grant \"k.\" name \"c.\" A;");
     let (place, why) = read(&files[..1]).unwrap_err();
     assert_eq!((place.as_str(), why.as_str()), ("etc/a.rules", "there is no such file"));
@@ -88,7 +88,7 @@ fn a_zone_has_what_it_includes_and_nothing_of_a_template_unread() {
 }
 
 #[test]
-fn a_zone_of_another_view_or_class_is_not_taken_for_one() {
+fn zones_of_other_views_and_classes_are_skipped() {
     let text = "options { allow-update { none; }; };\n\
                 view a { zone o { type primary; update-policy { grant k name x.o A; }; }; };\n\
                 view b { allow-update { key k; }; zone o { in-view a; }; };\n\
@@ -98,7 +98,7 @@ fn a_zone_of_another_view_or_class_is_not_taken_for_one() {
 }
 
 #[test]
-fn what_cannot_be_taken_over_is_an_error_of_its_zone_with_line_and_column() {
+fn a_rule_that_cannot_be_imported_is_an_error_with_line_and_column() {
     let text = "zone a { update-policy local; };\n\
                 zone b { allow-update { 192.0.2.1; key k; }; };\n\
                 zone c { update-policy {\n  grant k zonesub;\n  grant * external local:x A;\n grant k zonesub X;\
@@ -141,7 +141,7 @@ fn all_errors_of_all_zones_are_shown_at_once() {
 }
 
 #[test]
-fn an_acl_that_is_made_of_keys_is_resolved() {
+fn an_acl_of_keys_is_resolved() {
     let text = "zone a { allow-update { Updaters; key c; }; };\n\
                 acl updaters { key a; more; off; More; };\n\
                 acl \"more\" { { key b; }; { none; }; key a; }; acl off { none; };\n\
@@ -182,7 +182,7 @@ fn none_beside_other_elements_and_a_loop_are_refused() {
 }
 
 #[test]
-fn views_and_options_and_included_files_are_looked_into() {
+fn views_options_and_included_files_are_read() {
     let zones = read(&[
         ("etc/named.conf", "include \"more/a.conf\"; options { allow-update { key all; }; };"),
         ("etc/more/a.conf", "view v { match-clients { any; }; zone x { }; include \"b.conf\"; };"),
@@ -192,14 +192,14 @@ fn views_and_options_and_included_files_are_looked_into() {
     let shown: Vec<_> =
         zones.iter().map(|zone| (zone.place.as_str(), zone.rules.as_ref().map(ToString::to_string))).collect();
     assert_eq!(shown[1], ("etc/more/b.conf:1:6", Ok("grant \"k.\" zonesub A;\n".to_owned())));
-    // The same zone twice: only one can be meant.
+    // The same zone twice.
     let (place, why) = &zones[0].rules.as_ref().unwrap_err()[0];
     assert_eq!(place, "etc/more/b.conf:1:56");
     assert!(why.contains("etc/more/a.conf:1:39"), "{why}");
 }
 
 #[test]
-fn what_a_view_says_of_updates_is_for_its_own_zones() {
+fn allow_update_in_a_view_applies_to_its_own_zones() {
     let views = "view in { zone a { }; allow-update { key k; }; zone b { allow-update { none; }; }; }; \
                  view out { match-clients { any; }; zone c { }; }; view shut { allow-update { none; }; zone d { }; };";
     let shown = |text: &str| -> Vec<_> {
@@ -208,10 +208,10 @@ fn what_a_view_says_of_updates_is_for_its_own_zones() {
     };
     let grant = |key: &str| format!("grant \"{key}.\" zonesub ANY;\n");
     let zone = |name: &str, rules: String| (format!("{name}."), rules);
-    // Nothing grants anything in the view that says nothing.
+    // A view without `allow-update` grants nothing.
     let alone = [zone("a", grant("k")), zone("b", String::new()), zone("d", String::new())];
     assert_eq!(shown(views), alone);
-    // What is said for all is for that view alone, wherever it stands.
+    // The `options` apply only to that view, wherever they are.
     let all = "options { allow-update { key all; }; };";
     let with_all = [&alone[..2], &[zone("c", grant("all"))], &alone[2..]].concat();
     assert_eq!(shown(&format!("{all} {views}")), with_all);
@@ -219,7 +219,7 @@ fn what_a_view_says_of_updates_is_for_its_own_zones() {
 }
 
 #[test]
-fn errors_of_the_text_name_file_line_and_column() {
+fn syntax_errors_name_file_line_and_column() {
     for (text, place, why) in [
         ("zone a { update-policy { grant k zonesub; ", "etc/named.conf:1:43", "found the end"),
         ("options {\n", "etc/named.conf:2:1", "not closed"),
