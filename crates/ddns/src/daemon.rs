@@ -177,7 +177,7 @@ impl Daemon {
             loop {
                 match list_addresses() {
                     Ok(addresses) => {
-                        // Nobody listens any more: the process ends.
+                        // The send fails only if the process is exiting.
                         let Ok(()) = sender.send(Event::Interfaces(addresses)) else { return };
                     }
                     Err(error) => tracing::warn!(%error, "cannot list addresses"),
@@ -234,7 +234,7 @@ impl Daemon {
         let (config, key, sender) = (self.config.clone(), self.key.clone(), self.sender.clone());
         let ask = move || {
             let outcome = exchange::ask(&request, &config.servers[server], &config.zone, &key);
-            // Nobody listens any more: the process ends.
+            // The send fails only if the process is exiting.
             let _ = sender.send(Event::Outcome(token, outcome));
         };
         if let Err(error) = self.spawn("exchange", ask) {
@@ -250,7 +250,7 @@ impl Daemon {
             if let Err(why) = &answer {
                 tracing::debug!(kind = probe.kind(), family = family.label(), %why, "a probe failed");
             }
-            // Nobody listens any more: the process ends.
+            // The send fails only if the process is exiting.
             let _ = sender.send(Event::Probe(token, probe.kind(), answer.ok()));
         };
         if self.spawn("probe", ask).is_err() {
@@ -347,7 +347,7 @@ impl Daemon {
     }
 }
 
-/// Reports a panic of the thread that holds it.
+/// Reports a panic of its thread when it is dropped.
 struct PanicReport(&'static str, SyncSender<Event>);
 
 impl Drop for PanicReport {

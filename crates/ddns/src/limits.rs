@@ -30,7 +30,7 @@ pub const ATTEMPT_LIFE_S: u64 = 600;
 /// rest is for the network.
 pub const LATE_MS: u64 = 10_000;
 /// The same since the update was signed, seconds, for what another process sent: before the last copy left, and while
-/// the server was looked at, all addresses of a server may have been tried.
+/// the server was queried, all addresses of a server may have been tried.
 pub const LATE_SIGNED_S: u64 = 120;
 /// Failed prerequisites of a name before it pauses.
 pub const RACES_MAX: u32 = 3;

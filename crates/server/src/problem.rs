@@ -79,7 +79,7 @@ pub(crate) const TOKEN_REFUSED: &str = "the token is unknown, used, revoked or e
 
 /// Error text of the API, and of a node that admits another one, if the outcome of a change is unknown. Older commands
 /// and nodes match this text, so it never changes.
-pub(crate) const NOBODY_KNOWS: &str = "nobody knows whether it was done";
+pub(crate) const OUTCOME_UNKNOWN_WIRE: &str = "nobody knows whether it was done";
 
 /// Error text of a command if the outcome of a change is unknown.
 pub(crate) const OUTCOME_UNKNOWN: &str = "the outcome is unknown: the change may have been made, or may still be made";

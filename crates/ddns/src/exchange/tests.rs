@@ -70,7 +70,7 @@ fn signed(request: &[u8], rcode: Rcode, records: &[(Rtype, &[u8])]) -> Vec<u8> {
     sign(&signer(request, SECRET, unix_s()), plain(request, rcode, false, records))
 }
 
-/// A server on UDP and TCP at one port; `respond` gives the responses to the `n`th request. Tells what it was asked.
+/// A server on UDP and TCP at one port; `respond` returns the responses to the `n`th request. Records the requests.
 fn serve(
     respond: impl Fn(usize, bool, &[u8]) -> Vec<Vec<u8>> + Send + Sync + 'static,
 ) -> (Endpoint, Receiver<(bool, Vec<u8>)>) {
@@ -84,7 +84,7 @@ fn serve(
     let (tell, told) = channel();
     let respond = std::sync::Arc::new(respond);
     let (over_udp, tell_udp) = (respond.clone(), tell.clone());
-    // Both end with the process.
+    // Both threads run until the process exits.
     std::thread::spawn(move || {
         let mut bytes = [0; 4_096];
         for count in 0.. {
@@ -122,7 +122,7 @@ fn a_lost_response_is_retried_with_the_same_bytes() {
     assert_eq!(ask_it(&update(1), &server), Outcome::Done);
     let (first, second) = (told.recv().unwrap(), told.recv().unwrap());
     assert!(!first.0 && first == second);
-    // What it asks for: no CNAME, the RRset as it was; then that it goes and the new one comes.
+    // Prerequisites: no CNAME, and the old RRset. Updates: the old RRset is deleted, and the new one is added.
     let message = Message::parse(&first.1).unwrap();
     let section = |section| -> Vec<(Rtype, Class, u32, usize)> {
         let records = message.records(section).map(Result::unwrap);

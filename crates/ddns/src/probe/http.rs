@@ -81,7 +81,7 @@ mod tests {
     use std::io::Write;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// Serves one page over TLS to who connects; gives its port and the certificate of its authority.
+    /// Serves one page over TLS. Returns its port and its CA certificate.
     fn serve_over_tls(page: &'static str) -> (u16, String) {
         let key = rcgen::KeyPair::generate().unwrap();
         let certificate = rcgen::CertificateParams::new(["127.0.0.1".to_owned()]).unwrap().self_signed(&key).unwrap();

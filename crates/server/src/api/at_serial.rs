@@ -5,7 +5,7 @@ use super::Api;
 use super::error::ApiError;
 use super::types::ZoneJson;
 use super::zones::describe_one;
-use crate::limits::{AT_LOOK_MS, AT_WAIT_MS_MAX, AT_WAITING_MAX};
+use crate::limits::{AT_POLL_MS, AT_WAIT_MS_MAX, AT_WAITING_MAX};
 use crate::node::handle::WithZones;
 use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
@@ -50,15 +50,15 @@ pub(super) async fn show(
     let (is_everywhere, AtQuery { at, wait_ms, .. }) = (query.is_everywhere()?, query);
     let until = Instant::now() + Duration::from_millis(wait_ms.unwrap_or(AT_WAIT_MS_MAX).min(AT_WAIT_MS_MAX));
     let mut published = api.handle.shared().published.subscribe();
-    let mut place = None;
+    let mut permit = None;
     loop {
         // From here on, each new version wakes this task.
         published.borrow_and_update();
         let zone = describe_one(&api, &id).ok_or(AdminError::ZoneUnknown)?;
         let (shown, wanted) = (Serial(zone.serial), at.map(Serial));
         let is_shown = wanted.is_none_or(|wanted| shown == wanted || shown.is_newer_than(wanted));
-        if place.is_none() && (!is_shown || is_everywhere) {
-            place = Some(api.at_places.try_acquire().map_err(|_| crowded())?);
+        if permit.is_none() && (!is_shown || is_everywhere) {
+            permit = Some(api.serial_wait_permits.try_acquire().map_err(|_| too_many_waiting())?);
         }
         if is_shown {
             if is_everywhere {
@@ -67,7 +67,7 @@ pub(super) async fn show(
             return Ok(Json(zone));
         }
         // Bounds how often this polls, however often versions are published.
-        sleep(Duration::from_millis(AT_LOOK_MS)).await;
+        sleep(Duration::from_millis(AT_POLL_MS)).await;
         match timeout_at(until, published.changed()).await {
             Ok(Ok(())) => {}
             Ok(Err(_)) => return Err(ApiError::ending()),
@@ -94,7 +94,7 @@ async fn wait_everywhere(api: &Api, id: &ZoneId, zone: &ZoneJson, until: Instant
     }
 }
 
-fn crowded() -> ApiError {
+fn too_many_waiting() -> ApiError {
     let what = format!("{AT_WAITING_MAX} requests already wait for a serial on this node, which is the limit");
     ApiError::new(StatusCode::SERVICE_UNAVAILABLE, what, "try again in a second, or use another node")
 }

@@ -2,7 +2,7 @@
 
 use super::Api;
 use super::error::ApiError;
-use crate::limits::{BACKUP_PART_BYTES, BACKUP_PARTS_MAX};
+use crate::limits::{BACKUP_CHUNK_BYTES, BACKUP_CHUNKS_MAX};
 use crate::node::system::give_way_to_all;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
@@ -26,12 +26,12 @@ pub(crate) struct Backups {
     /// Directory of the replica's files.
     data: PathBuf,
     /// A single permit.
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 impl Backups {
     pub(crate) fn new(data: &Path) -> Self {
-        Self { data: data.to_owned(), places: Arc::new(Semaphore::new(1)) }
+        Self { data: data.to_owned(), permits: Arc::new(Semaphore::new(1)) }
     }
 }
 
@@ -44,18 +44,18 @@ pub(super) async fn backup(State(api): State<Arc<Api>>) -> Result<Response, ApiE
             "try again later, or use another node",
         )
     };
-    let place = api.backups.places.clone().try_acquire_owned().map_err(busy)?;
+    let permit = api.backups.permits.clone().try_acquire_owned().map_err(busy)?;
     api.handle.read_index().await.ok_or_else(ApiError::ending)??;
     let (file, index) = api.checkpoint().await?;
     let failed =
         |error: io::Error| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string(), "see the node's log");
     let bytes = file.metadata().map_err(failed)?.len();
-    let (sender, receiver) = mpsc::channel(BACKUP_PARTS_MAX);
+    let (sender, receiver) = mpsc::channel(BACKUP_CHUNKS_MAX);
     std::thread::Builder::new()
         .name("backup".to_owned())
         .spawn(move || {
             give_way_to_all();
-            read(file, bytes, &sender, place);
+            read(file, bytes, &sender, permit);
         })
         .map_err(failed)?;
     let headers = [
@@ -63,7 +63,7 @@ pub(super) async fn backup(State(api): State<Arc<Api>>) -> Result<Response, ApiE
         (header::CONTENT_LENGTH, bytes.to_string()),
         (header::HeaderName::from_static(INDEX), index.to_string()),
     ];
-    Ok((headers, Body::from_stream(Parts(receiver))).into_response())
+    Ok((headers, Body::from_stream(Chunks(receiver))).into_response())
 }
 
 /// Field that carries the index of the last entry in a backup.
@@ -89,13 +89,13 @@ impl Api {
 
 /// Sends the file in chunks, until its end or until the client disconnects. If the file is too short, the body ends
 /// early, which the client detects by its length.
-fn read(mut file: File, bytes: u64, to: &mpsc::Sender<io::Result<Bytes>>, _place: OwnedSemaphorePermit) {
+fn read(mut file: File, bytes: u64, to: &mpsc::Sender<io::Result<Bytes>>, _permit: OwnedSemaphorePermit) {
     let mut left = bytes;
     while left > 0 {
-        let mut part = vec![0; BACKUP_PART_BYTES.min(usize::try_from(left).unwrap_or(BACKUP_PART_BYTES))];
-        let read = file.read_exact(&mut part).map(|()| Bytes::from(part));
+        let mut chunk = vec![0; BACKUP_CHUNK_BYTES.min(usize::try_from(left).unwrap_or(BACKUP_CHUNK_BYTES))];
+        let read = file.read_exact(&mut chunk).map(|()| Bytes::from(chunk));
         let is_over = read.is_err();
-        left -= read.as_ref().map_or(0, |part| part.len() as u64);
+        left -= read.as_ref().map_or(0, |chunk| chunk.len() as u64);
         if to.blocking_send(read).is_err() || is_over {
             return;
         }
@@ -103,9 +103,9 @@ fn read(mut file: File, bytes: u64, to: &mpsc::Sender<io::Result<Bytes>>, _place
 }
 
 /// The chunks as a stream.
-struct Parts(mpsc::Receiver<io::Result<Bytes>>);
+struct Chunks(mpsc::Receiver<io::Result<Bytes>>);
 
-impl Stream for Parts {
+impl Stream for Chunks {
     type Item = io::Result<Bytes>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {

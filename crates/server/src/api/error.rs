@@ -1,7 +1,7 @@
 //! Errors as JSON, with a hint.
 
 use super::types::ErrorJson;
-use crate::problem::{NO_LEADER, NOBODY_KNOWS, TOKEN_REFUSED};
+use crate::problem::{NO_LEADER, OUTCOME_UNKNOWN_WIRE, TOKEN_REFUSED};
 use axum::Json;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::http::{StatusCode, header};
@@ -90,7 +90,7 @@ impl From<AdminError> for ApiError {
                 (S::SERVICE_UNAVAILABLE, NO_LEADER, "more than half of the nodes must run; see `catamaran status`")
             }
             AdminError::Unknown => {
-                (S::GATEWAY_TIMEOUT, NOBODY_KNOWS, "check whether the change was made before you try again")
+                (S::GATEWAY_TIMEOUT, OUTCOME_UNKNOWN_WIRE, "check whether the change was made before you try again")
             }
             AdminError::LevelTooLow => (
                 S::CONFLICT,

@@ -3,11 +3,11 @@
 //! The head of a request must arrive within [`API_HEAD_MS`] after the previous response, so idle connections are closed
 //! too. A client must read its response within [`API_WRITE_MS`].
 
-use super::connections::{Activity, Connections, Place};
+use super::connections::{Activity, ConnectionPermit, Connections};
 use super::guard::Peer;
 use crate::limits::{
     API_CONNECTIONS_MAX, API_CONNECTIONS_PER_CLIENT_MAX, API_HEAD_BYTES_MAX, API_HEAD_MS, API_HEADERS_MAX,
-    API_IDLE_MS_MIN, API_PLACE_LOOK_MS, API_PLACE_WAIT_MS, API_SILENCE_MS, API_SOCKET_CONNECTIONS_MAX, API_WRITE_MS,
+    API_IDLE_MS_MIN, API_PERMIT_POLL_MS, API_PERMIT_WAIT_MS, API_SILENCE_MS, API_SOCKET_CONNECTIONS_MAX, API_WRITE_MS,
 };
 use axum::Router;
 use axum::body::Body;
@@ -31,7 +31,7 @@ const PAUSE_MS: u64 = 50;
 
 /// Serves over TCP until the runtime ends.
 pub(super) async fn tcp(listener: TcpListener, router: Router) {
-    let door = Door::new(API_CONNECTIONS_MAX, API_CONNECTIONS_PER_CLIENT_MAX);
+    let admission = Admission::new(API_CONNECTIONS_MAX, API_CONNECTIONS_PER_CLIENT_MAX);
     loop {
         match listener.accept().await {
             Ok((stream, remote)) => {
@@ -39,7 +39,7 @@ pub(super) async fn tcp(listener: TcpListener, router: Router) {
                 let local = stream.local_addr().ok().map(|local| local.ip());
                 let peer = Peer::Tcp { remote: remote.ip(), local };
                 let router = router.clone();
-                door.admit(remote.ip(), move |place| serve(stream, peer, place, router));
+                admission.admit(remote.ip(), move |permit| serve(stream, peer, permit, router));
             }
             Err(error) => pause(&error).await,
         }
@@ -49,14 +49,14 @@ pub(super) async fn tcp(listener: TcpListener, router: Router) {
 /// Serves over the node's socket until the runtime ends. It has its own limits, so connections over TCP cannot block an
 /// administrator.
 pub(super) async fn socket(listener: UnixListener, router: Router) {
-    let door = Door::new(API_SOCKET_CONNECTIONS_MAX, API_SOCKET_CONNECTIONS_MAX);
+    let admission = Admission::new(API_SOCKET_CONNECTIONS_MAX, API_SOCKET_CONNECTIONS_MAX);
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
                 let uid = stream.peer_cred().ok().map(|peer| peer.uid());
                 let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
                 let router = router.clone();
-                door.admit(here, move |place| serve(stream, Peer::Socket { uid }, place, router));
+                admission.admit(here, move |permit| serve(stream, Peer::Socket { uid }, permit, router));
             }
             Err(error) => pause(&error).await,
         }
@@ -64,13 +64,13 @@ pub(super) async fn socket(listener: UnixListener, router: Router) {
 }
 
 /// Admits connections within limits.
-struct Door {
+struct Admission {
     connections: Arc<Connections>,
     /// Limits the connections that wait until another one is closed or idle.
     waiting: Arc<Semaphore>,
 }
 
-impl Door {
+impl Admission {
     fn new(total_max: usize, per_client_max: usize) -> Self {
         let connections = Connections::new(total_max, per_client_max, API_IDLE_MS_MIN);
         Self { connections, waiting: Arc::new(Semaphore::new(total_max)) }
@@ -80,32 +80,32 @@ impl Door {
     fn admit<F: Future<Output = ()> + Send + 'static>(
         &self,
         address: IpAddr,
-        serve: impl FnOnce(Place) -> F + Send + 'static,
+        serve: impl FnOnce(ConnectionPermit) -> F + Send + 'static,
     ) {
-        if let Some(place) = self.connections.enter(address) {
-            tokio::spawn(serve(place));
+        if let Some(permit) = self.connections.acquire(address) {
+            tokio::spawn(serve(permit));
             return;
         }
         // Too many wait: this is not a burst of requests.
         let Ok(waits) = self.waiting.clone().try_acquire_owned() else {
-            if let Some(place) = self.connections.enter_at_once(address) {
-                tokio::spawn(serve(place));
+            if let Some(permit) = self.connections.acquire_at_once(address) {
+                tokio::spawn(serve(permit));
             }
             return;
         };
         let connections = self.connections.clone();
         tokio::spawn(async move {
-            let until = Instant::now() + Duration::from_millis(API_PLACE_WAIT_MS);
-            let place = loop {
-                tokio::time::sleep(Duration::from_millis(API_PLACE_LOOK_MS)).await;
-                match connections.enter(address) {
-                    Some(place) => break place,
+            let until = Instant::now() + Duration::from_millis(API_PERMIT_WAIT_MS);
+            let permit = loop {
+                tokio::time::sleep(Duration::from_millis(API_PERMIT_POLL_MS)).await;
+                match connections.acquire(address) {
+                    Some(permit) => break permit,
                     None if Instant::now() >= until => return,
                     None => {}
                 }
             };
             drop(waits);
-            serve(place).await;
+            serve(permit).await;
         });
     }
 }
@@ -116,8 +116,13 @@ async fn pause(error: &io::Error) {
 }
 
 /// Serves one connection, until it is closed or evicted.
-async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, peer: Peer, place: Place, router: Router) {
-    let activity = place.activity.clone();
+async fn serve(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: Peer,
+    permit: ConnectionPermit,
+    router: Router,
+) {
+    let activity = permit.activity.clone();
     let answer = service_fn(|request: hyper::Request<hyper::body::Incoming>| {
         let (busy, router) = (activity.begin(), router.clone());
         let mut request = request.map(Body::new);

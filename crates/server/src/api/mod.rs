@@ -95,7 +95,7 @@ pub(crate) struct Api {
     pub(crate) zones: Mutex<Zones>,
     pub(crate) backups: backup::Backups,
     /// Limits the requests that wait for a serial.
-    pub(crate) at_places: tokio::sync::Semaphore,
+    pub(crate) serial_wait_permits: tokio::sync::Semaphore,
     /// Path of the audit log.
     pub(crate) audit: std::path::PathBuf,
     /// File of this node's data keys.

@@ -53,7 +53,7 @@ fn api_before(dir: &std::path::Path, events: Sender<Event>, shared: Arc<Shared>)
         metrics,
         zones: Mutex::new(Arc::<Readers>::default().add(zones.reader())),
         backups: super::backup::Backups::new(dir),
-        at_places: tokio::sync::Semaphore::new(AT_WAITING_MAX),
+        serial_wait_permits: tokio::sync::Semaphore::new(AT_WAITING_MAX),
         audit: dir.join("data.audit"),
         data_key_file: DataKeyFile::new(&dir.join("data.key"), None),
         join: JoinOffer { member: 1, address: "127.0.0.1:5380".parse().ok(), ca_file: dir.join("ca.pem"), tls: None },
@@ -100,7 +100,7 @@ fn local_requests_need_no_token_and_remote_requests_do() {
 }
 
 /// The status of the response to a request of `peer` with these header fields.
-fn ask_with(api: &Arc<Api>, peer: guard::Peer, method: &str, path: &str, fields: &[(&str, &str)]) -> StatusCode {
+fn send_with(api: &Arc<Api>, peer: guard::Peer, method: &str, path: &str, fields: &[(&str, &str)]) -> StatusCode {
     let mut request = Request::builder().method(method).uri(path);
     for (name, value) in fields {
         request = request.header(*name, *value);
@@ -117,7 +117,7 @@ fn the_host_field_must_name_the_node_once() {
     let api = api(dir.path());
     let token = format!("Bearer {}", api.token.reveal());
     let peer = guard::Peer::Tcp { remote: "127.0.0.1".parse().unwrap(), local: "192.0.2.9".parse().ok() };
-    let ask = |fields: &[(&str, &str)]| ask_with(&api, peer, "GET", "/v1/zones", fields);
+    let ask = |fields: &[(&str, &str)]| send_with(&api, peer, "GET", "/v1/zones", fields);
     for host in
         ["localhost", "localhost:8053", "127.0.0.1:8053", "[::1]:8053", "192.0.2.1", "192.0.2.9:1", "NODE.example."]
     {
@@ -132,9 +132,9 @@ fn the_host_field_must_name_the_node_once() {
         assert_eq!(ask(fields), StatusCode::BAD_REQUEST, "{fields:?}");
     }
     // The host of an absolute target counts.
-    let status = ask_with(&api, peer, "GET", "http://evil.example/v1/zones", &[("host", "localhost")]);
+    let status = send_with(&api, peer, "GET", "http://evil.example/v1/zones", &[("host", "localhost")]);
     assert_eq!(status, StatusCode::MISDIRECTED_REQUEST);
-    assert_eq!(ask_with(&api, peer, "GET", "/nowhere", &[("host", "evil.example")]), StatusCode::MISDIRECTED_REQUEST);
+    assert_eq!(send_with(&api, peer, "GET", "/nowhere", &[("host", "evil.example")]), StatusCode::MISDIRECTED_REQUEST);
 }
 
 #[test]
@@ -154,10 +154,10 @@ fn cross_site_changes_are_refused() {
         ("sec-fetch-site", "none", false),
     ] {
         let fields = [("host", "localhost:8053"), ("authorization", token.as_str()), (name, value)];
-        let status = ask_with(&api, peer, "DELETE", "/v1/keys?name=a", &fields);
+        let status = send_with(&api, peer, "DELETE", "/v1/keys?name=a", &fields);
         let wanted = if is_refused { StatusCode::FORBIDDEN } else { StatusCode::SERVICE_UNAVAILABLE };
         assert_eq!(status, wanted, "{name}: {value}");
-        assert_eq!(ask_with(&api, peer, "GET", "/v1/keys", &fields), StatusCode::OK, "reads only need the token");
+        assert_eq!(send_with(&api, peer, "GET", "/v1/keys", &fields), StatusCode::OK, "reads only need the token");
     }
 }
 
@@ -166,7 +166,7 @@ fn the_nodes_user_needs_no_token_over_the_socket() {
     let dir = crate::test_dir("api-socket");
     let api = api(dir.path());
     for (uid, passes) in [(Some(0), true), (Some(api.uid), true), (Some(4_712), false), (None, false)] {
-        let ask = |path| ask_with(&api, guard::Peer::Socket { uid }, "GET", path, &[("host", "any.example")]);
+        let ask = |path| send_with(&api, guard::Peer::Socket { uid }, "GET", path, &[("host", "any.example")]);
         assert_eq!(ask("/v1/keys"), if passes { StatusCode::OK } else { StatusCode::UNAUTHORIZED }, "{uid:?}");
         assert_eq!(ask("/v1/status"), StatusCode::SERVICE_UNAVAILABLE, "{uid:?}");
     }
@@ -253,12 +253,12 @@ fn a_rotation_gets_the_next_number_on_a_lagging_node() {
             let token = format!("Bearer {}", api.token.reveal());
             let (status, body) = answer(&api, "127.0.0.1:5", "POST", path, Some(&token));
             drop(api);
-            let asked = replica.join().unwrap();
+            let requests = replica.join().unwrap();
             if has_leader {
-                assert_eq!((status, asked), (StatusCode::OK, vec![number]), "{path}: {body}");
+                assert_eq!((status, requests), (StatusCode::OK, vec![number]), "{path}: {body}");
                 assert_eq!(body, format!("{{\"number\":{number}}}"));
             } else {
-                assert_eq!((status, asked), (StatusCode::SERVICE_UNAVAILABLE, Vec::new()), "{path}: {body}");
+                assert_eq!((status, requests), (StatusCode::SERVICE_UNAVAILABLE, Vec::new()), "{path}: {body}");
                 assert!(body.contains("nothing was done"), "{path}: {body}");
             }
         }

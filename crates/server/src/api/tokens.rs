@@ -60,12 +60,12 @@ pub(super) async fn list(
 ) -> Result<Json<Vec<OpenTokenJson>>, ApiError> {
     query?.wait(&api).await?;
     let trust = api.handle.shared().trust.borrow().clone();
-    let shown = |token: &JoinTokenStatus| OpenTokenJson {
+    let json = |token: &JoinTokenStatus| OpenTokenJson {
         id: token_id(&token.digest),
         expires_s: token.expires_wall_ms / 1_000,
         learner: token.is_learner,
     };
-    Ok(Json(trust.join_tokens.iter().map(shown).collect()))
+    Ok(Json(trust.join_tokens.iter().map(json).collect()))
 }
 
 /// `?id=ID`: the token's id.

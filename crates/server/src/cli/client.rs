@@ -11,8 +11,8 @@ use crate::files::cluster_json::ClusterJson;
 use crate::files::layout::{Layout, NodeLayout, socket_of};
 use crate::files::token::Token;
 use crate::limits::{API_HEAD_MS, CLI_CHANGE_MS, CLI_DOWNLOAD_MS, CLI_LOAD_MS, CLI_READ_MS};
-use crate::problem::{Exit, NOBODY_KNOWS, Problem};
-use connect::Ways;
+use crate::problem::{Exit, OUTCOME_UNKNOWN_WIRE, Problem};
+use connect::NodeConnector;
 use serde::de::DeserializeOwned;
 use std::cell::Cell;
 use std::fmt::Display;
@@ -34,9 +34,9 @@ const READ_MS: u64 = 5_000;
 /// Longest wait for a node's status.
 const STATUS_MS: u64 = 1_000;
 
-/// Kind of a request to a node.
+/// Kind of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum RequestKind {
     Read,
     Change,
     /// A change that carries a zone.
@@ -44,7 +44,7 @@ enum Kind {
     Download,
 }
 
-impl Kind {
+impl RequestKind {
     /// Default time limit, over all nodes that are tried.
     const fn limit(self) -> Duration {
         Duration::from_millis(match self {
@@ -111,10 +111,10 @@ impl Client {
             None => nodes_of(&layout)?,
         };
         let nodes = known.iter().map(|(api, _)| *api).collect();
-        let mut ways = Ways::of(&target.dir, known.into_iter().collect());
+        let mut connector = NodeConnector::of(&target.dir, known.into_iter().collect());
         if target.api.is_some() && target.token_file.is_some() {
             // The user chose both the node and the token.
-            ways.users = None;
+            connector.users = None;
         }
         let token_file = target.token_file.clone().unwrap_or_else(|| layout.api_token());
         // Some reads need no token. The node refuses a change without one, and says why.
@@ -131,10 +131,10 @@ impl Client {
             }
         };
         let timeout = target.timeout.map(Duration::from_secs);
-        Ok(Self { timeout, ..Self::new(nodes, ways, token.as_ref()) })
+        Ok(Self { timeout, ..Self::new(nodes, connector, token.as_ref()) })
     }
 
-    pub(crate) fn new(nodes: Vec<SocketAddr>, ways: Ways, token: Option<&Token>) -> Self {
+    pub(crate) fn new(nodes: Vec<SocketAddr>, connector: NodeConnector, token: Option<&Token>) -> Self {
         let agent = ureq::Agent::with_parts(
             ureq::Agent::config_builder()
                 .http_status_as_error(false)
@@ -144,7 +144,7 @@ impl Client {
                 // A node closes a connection that is idle for longer.
                 .max_idle_age(Duration::from_millis(API_HEAD_MS / 2))
                 .build(),
-            ways,
+            connector,
             DefaultResolver::default(),
         );
         let authorization = token.map(Token::authorization);
@@ -152,7 +152,7 @@ impl Client {
     }
 
     /// Deadline of a request that starts now.
-    fn deadline(&self, kind: Kind) -> Instant {
+    fn deadline(&self, kind: RequestKind) -> Instant {
         let limit = self.timeout.map_or(kind.limit(), |timeout| timeout.saturating_sub(self.spent.get()));
         Instant::now() + limit
     }
@@ -180,7 +180,7 @@ impl Client {
         let file = plan.layout.api_token();
         let token = Token::load(&file)
             .map_err(|error| Problem::new(Exit::Failed, "cannot read the API token", error).at(file.display()))?;
-        Ok(Self::new(nodes, plan.ways(), Some(&token)))
+        Ok(Self::new(nodes, plan.connector(), Some(&token)))
     }
 
     pub(crate) fn nodes(&self) -> &[SocketAddr] {
@@ -191,7 +191,8 @@ impl Client {
     pub(crate) fn status(&self, node: SocketAddr, with_zones: bool) -> Result<StatusJson, String> {
         let wait = self.at_most(Duration::from_millis(STATUS_MS));
         let path = format!("/v1/status?zones={with_zones}");
-        let answer = self.timed(|| self.call(node, "GET", &path, (None, &[]), Wait::all(wait))).map_err(Broken::why)?;
+        let answer =
+            self.timed(|| self.call(node, "GET", &path, (None, &[]), Timeouts::all(wait))).map_err(CallError::why)?;
         match answer.status {
             StatusCode::OK => serde_json::from_slice(&answer.body).map_err(|error| error.to_string()),
             _ => Err(error_of(&answer).error),
@@ -200,7 +201,7 @@ impl Client {
 
     /// Reads from the first node that answers.
     pub(crate) fn get(&self, path: &str) -> Result<Answer, Problem> {
-        self.first("GET", path, (None, &[]), Kind::Read)
+        self.first("GET", path, (None, &[]), RequestKind::Read)
     }
 
     /// As [`Self::get`], for JSON.
@@ -212,17 +213,17 @@ impl Client {
 
     /// Sends a change to the first node that can be reached. A node that did nothing is followed by the next one.
     pub(crate) fn change(&self, method: &str, path: &str, body: &[u8]) -> Result<Answer, Problem> {
-        self.first(method, path, (None, body), Kind::Change)
+        self.first(method, path, (None, body), RequestKind::Change)
     }
 
     /// As [`Self::change`], with the records of a zone, so that the node parses no zone file.
     pub(crate) fn change_zone(&self, method: &str, path: &str, records: &RecordList) -> Result<Answer, Problem> {
-        self.first(method, path, (Some(RECORDS_TYPE), records.as_bytes()), Kind::Load)
+        self.first(method, path, (Some(RECORDS_TYPE), records.as_bytes()), RequestKind::Load)
     }
 
     /// Copies the body of a response of any length to `to`. Returns its header fields.
     pub(crate) fn download(&self, path: &str, to: &mut dyn Write) -> Result<HeaderMap, Problem> {
-        let deadline = self.deadline(Kind::Download);
+        let deadline = self.deadline(RequestKind::Download);
         let mut last = "the cluster has no nodes".to_owned();
         for &node in &self.nodes {
             if let Err(why) = self.status(node, false) {
@@ -236,7 +237,7 @@ impl Client {
             let failed = |why: String| Problem::new(Exit::Failed, "the response is incomplete", why).at(node);
             let request = request.body(()).map_err(|error| failed(error.to_string()))?;
             let Some(left) = left(deadline) else { break };
-            let wait = Some(left.min(Kind::Load.limit()));
+            let wait = Some(left.min(RequestKind::Load.limit()));
             let request = self.agent.configure_request(request).timeout_global(Some(left));
             let sent = self.agent.run(request.timeout_recv_response(wait).build());
             let mut response = sent.map_err(|error| failed(error.to_string()))?;
@@ -263,14 +264,14 @@ impl Client {
         Err(Problem::new(Exit::Unreachable, "no node could handle the request", last).hint("see `catamaran status`"))
     }
 
-    fn first(&self, method: &str, path: &str, body: Body<'_>, kind: Kind) -> Result<Answer, Problem> {
+    fn first(&self, method: &str, path: &str, body: Body<'_>, kind: RequestKind) -> Result<Answer, Problem> {
         let deadline = self.deadline(kind);
         let mut last = "the cluster has no nodes".to_owned();
         // A node's error says more than that another node did not answer.
-        let mut said = None;
+        let mut node_error = None;
         for &node in &self.nodes {
             // A change may take long. The status request finds out quickly whether the node answers at all.
-            if kind != Kind::Read
+            if kind != RequestKind::Read
                 && let Err(why) = self.status(node, false)
             {
                 last = format!("{node}: {why}");
@@ -281,29 +282,31 @@ impl Client {
                 break;
             };
             let wait = match kind {
-                Kind::Read => Wait { all: left, head: left.min(Duration::from_millis(READ_MS)) },
-                _ => Wait::all(left),
+                RequestKind::Read => Timeouts { all: left, head: left.min(Duration::from_millis(READ_MS)) },
+                _ => Timeouts::all(left),
             };
             match self.timed(|| self.call(node, method, path, body, wait)) {
                 Ok(answer) if answer.status.is_success() => return Ok(answer),
                 // Another node may know a leader, or be less busy.
-                Ok(answer) if answer.status == StatusCode::SERVICE_UNAVAILABLE => said = Some(error_of(&answer).error),
+                Ok(answer) if answer.status == StatusCode::SERVICE_UNAVAILABLE => {
+                    node_error = Some(error_of(&answer).error)
+                }
                 Ok(answer) => return Err(refusal(path, &answer).at(node)),
-                Err(Broken::Unknown(why)) if method != "GET" => {
+                Err(CallError::Unknown(why)) if method != "GET" => {
                     return Err(unknown(
                         path,
                         format!("the node received the request, but sent no complete answer: {why}"),
                     )
                     .at(node));
                 }
-                Err(broken) => last = format!("{node}: {}", broken.why()),
+                Err(error) => last = format!("{node}: {}", error.why()),
             }
         }
-        let hint = match said {
+        let hint = match node_error {
             Some(_) => "see `catamaran status`: changes need more than half of the voters",
             None => "see `catamaran status`; start the cluster with `catamaran up`",
         };
-        Err(Problem::new(Exit::Unreachable, "no node could handle the request", said.unwrap_or(last)).hint(hint))
+        Err(Problem::new(Exit::Unreachable, "no node could handle the request", node_error.unwrap_or(last)).hint(hint))
     }
 
     fn call(
@@ -312,8 +315,8 @@ impl Client {
         method: &str,
         path: &str,
         (kind, body): Body<'_>,
-        wait: Wait,
-    ) -> Result<Answer, Broken> {
+        wait: Timeouts,
+    ) -> Result<Answer, CallError> {
         let mut request = Request::builder().method(method).uri(format!("http://{node}{path}"));
         if let Some(kind) = kind {
             request = request.header("content-type", kind);
@@ -339,14 +342,14 @@ impl Client {
 
 /// Time limits of one call to a node.
 #[derive(Clone, Copy)]
-struct Wait {
+struct Timeouts {
     /// For the whole call.
     all: Duration,
     /// From the end of the request to the head of the response.
     head: Duration,
 }
 
-impl Wait {
+impl Timeouts {
     const fn all(all: Duration) -> Self {
         Self { all, head: all }
     }
@@ -371,14 +374,14 @@ pub(crate) const POLICY_REVISION: &str = "catamaran-policy-revision";
 
 /// Why a call got no response.
 #[derive(Debug)]
-enum Broken {
+enum CallError {
     /// There was no connection, so the node did not get the request.
     NotSent(String),
     /// The node may have got and handled the request.
     Unknown(String),
 }
 
-impl Broken {
+impl CallError {
     fn why(self) -> String {
         match self {
             Self::NotSent(why) | Self::Unknown(why) => why,
@@ -386,7 +389,7 @@ impl Broken {
     }
 }
 
-impl From<ureq::Error> for Broken {
+impl From<ureq::Error> for CallError {
     fn from(error: ureq::Error) -> Self {
         let why = match &error {
             ureq::Error::Timeout(_) => "no answer in time".to_owned(),
@@ -422,7 +425,7 @@ fn error_of(answer: &Answer) -> ErrorJson {
 /// The error of a node.
 fn refusal(path: &str, answer: &Answer) -> Problem {
     let error = error_of(answer);
-    if error.error == NOBODY_KNOWS {
+    if error.error == OUTCOME_UNKNOWN_WIRE {
         return unknown(path, "the node that received the change got no outcome from a leader");
     }
     let exit = match answer.status {

@@ -95,7 +95,7 @@ pub(super) fn prepare(args: &InitArgs) -> Result<(NodeLayout, Config), Problem> 
             files.config().display()
         )));
     }
-    let place = PeerPlace::of(&args.peer)?;
+    let place = PeerAddresses::of(&args.peer)?;
     let config = make_files(args, place, &layout, &files).map_err(|error| unmade(&args.dir, error))?;
     Ok((files, config))
 }
@@ -108,13 +108,13 @@ pub(super) fn finish(files: &NodeLayout, config: &Config) -> Result<(), Problem>
 
 /// The addresses of a new node for its peers.
 #[derive(Debug)]
-pub(super) struct PeerPlace {
+pub(super) struct PeerAddresses {
     pub(super) listen: SocketAddr,
     /// The address that peers connect to, if it is not the listen address.
     advertise: Option<PeerAddress>,
 }
 
-impl PeerPlace {
+impl PeerAddresses {
     /// With a host name the node listens on all addresses, because the address behind the name may change.
     pub(super) fn of(PeerArgs { peer, advertise }: &PeerArgs) -> Result<Self, Problem> {
         let (listen, advertise) = match peer.socket() {
@@ -156,7 +156,7 @@ fn unmade(dir: &Path, error: io::Error) -> Problem {
     Problem::new(Exit::Failed, "cannot create the cluster's files", error).at(dir.display())
 }
 
-fn make_files(args: &InitArgs, place: PeerPlace, layout: &Layout, files: &NodeLayout) -> io::Result<Config> {
+fn make_files(args: &InitArgs, place: PeerAddresses, layout: &Layout, files: &NodeLayout) -> io::Result<Config> {
     std::fs::create_dir_all(files.data())?;
     tighten::cluster(&args.dir);
     let authority = Authority::load_or_make(&layout.ca_cert(), &layout.ca_key())?;
@@ -217,7 +217,7 @@ pub(crate) fn config(
             cert_file: "node.pem".into(),
             key_file: "node.key".into(),
             members,
-            also_at: Vec::new(),
+            extra_addresses: Vec::new(),
         },
         log: Log::default(),
         audit: Default::default(),

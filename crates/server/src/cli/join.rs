@@ -1,6 +1,6 @@
 //! `join`: creates a node with a join token of the cluster.
 
-use super::init::{PeerArgs, PeerPlace};
+use super::init::{PeerAddresses, PeerArgs};
 use super::output::print;
 use crate::config::{Config, Member};
 use crate::files::cluster_id;
@@ -65,7 +65,7 @@ pub(crate) struct JoinArgs {
 }
 
 pub(crate) fn run(args: &JoinArgs) -> Result<(), Problem> {
-    let place = PeerPlace::of(&args.peer)?;
+    let place = PeerAddresses::of(&args.peer)?;
     let token = JoinToken::from_text(token_of(args)?.trim()).ok_or_else(|| {
         Problem::new(Exit::Usage, "cannot read the token", "a part of it is missing or altered")
             .hint("copy the whole line that `catamaran cluster add` printed")
@@ -138,7 +138,7 @@ fn token_of(args: &JoinArgs) -> Result<String, Problem> {
 }
 
 /// Creates all files but the state and the configuration.
-fn save(args: &JoinArgs, layout: &Layout, grant: &JoinGrant, place: PeerPlace) -> io::Result<Config> {
+fn save(args: &JoinArgs, layout: &Layout, grant: &JoinGrant, place: PeerAddresses) -> io::Result<Config> {
     let files = layout.node(node_number(grant.id));
     std::fs::create_dir_all(files.data())?;
     tighten::cluster(&args.dir);

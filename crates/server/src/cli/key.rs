@@ -23,7 +23,7 @@ pub(crate) fn run(command: &KeyCommand) -> Result<(), Problem> {
             let key = make(name.as_deref(), file.as_deref(), algorithm)?;
             check_weak(&key, allow_weak.as_deref(), file.is_none())?;
             let json = checked_json(&key, secret)?;
-            hand_out(&key, &secret.out, file.is_none(), || add(json, zones, rights, target))
+            output_key(&key, &secret.out, file.is_none(), || add(json, zones, rights, target))
         }
         KeyCommand::List { target } => list(target),
         KeyCommand::Roll { name, file, secret, target } => {
@@ -31,7 +31,7 @@ pub(crate) fn run(command: &KeyCommand) -> Result<(), Problem> {
             let key = rolled(name.as_deref(), file.as_deref(), &client)?;
             check_weak_roll(&key)?;
             let json = checked_json(&key, secret)?;
-            hand_out(&key, &secret.out, file.is_none(), || roll(&json, &client))
+            output_key(&key, &secret.out, file.is_none(), || roll(&json, &client))
         }
         KeyCommand::Show { name, secret: _, out, target } => show(name, out, target),
         KeyCommand::Grant(args) => change_grants("POST", args, "is now granted"),
@@ -42,7 +42,7 @@ pub(crate) fn run(command: &KeyCommand) -> Result<(), Problem> {
 }
 
 /// Adds a key to the cluster, and outputs its secret: to a file, or to the terminal if this command made it.
-fn hand_out(
+fn output_key(
     key: &TsigKey,
     OutArgs { out }: &OutArgs,
     is_made: bool,
@@ -262,7 +262,7 @@ fn change_grants(method: &str, args: &GrantArgs, what: &str) -> Result<(), Probl
     let key = parse_name(&args.name)?;
     let zones = args.zones.iter().map(|zone| parse_name(zone)).collect::<Result<Vec<_>, _>>()?;
     let zones = if zones.is_empty() { vec![None] } else { zones.into_iter().map(Some).collect() };
-    let mut not_there = Vec::new();
+    let mut missing = Vec::new();
     for right in args.rights.names() {
         for zone in &zones {
             let of_zone = zone.as_ref().map(|zone| format!("&{}", query("zone", &zone.to_string())));
@@ -279,14 +279,14 @@ fn change_grants(method: &str, args: &GrantArgs, what: &str) -> Result<(), Probl
             match (done.changed, method) {
                 (true, _) => print(&format!("key {key} {what} {right} on {place}"))?,
                 (false, "POST") => print(&format!("key {key} was already granted {right} on {place}"))?,
-                (false, _) => not_there.push(format!("{right} on {place}")),
+                (false, _) => missing.push(format!("{right} on {place}")),
             }
         }
     }
-    if not_there.is_empty() {
+    if missing.is_empty() {
         return Ok(());
     }
-    let what = format!("cannot revoke: key {key} has no grant of {}", not_there.join(", "));
+    let what = format!("cannot revoke: key {key} has no grant of {}", missing.join(", "));
     Err(Problem::new(Exit::Refused, what, "a grant for all zones and a grant for one zone are different grants")
         .hint("`catamaran key list` shows its grants"))
 }
@@ -309,21 +309,21 @@ fn parse_name(text: &str) -> Result<Name, Problem> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::client::tests::{FakeNode, Says};
+    use super::super::client::tests::{FakeNode, FakeResponse};
     use super::*;
 
     #[test]
     fn an_added_key_is_output_even_if_the_next_request_fails() {
         // The node accepts the key, and answers the next request with something that is not a list of keys.
-        let (node, dir) = (FakeNode::start(Says::Status(200, "")), crate::test_dir("key-add"));
+        let (node, dir) = (FakeNode::start(FakeResponse::Status(200, "")), crate::test_dir("key-add"));
         let target = Target { dir: dir.path().to_owned(), api: Some(node.api), token_file: None, timeout: None };
         let file = dir.path().join("k.key");
         let secret = NewSecretArgs { out: OutArgs { out: Some(file.clone()) }, allow_short_secret: false };
         let key = TsigKey::make("k.".parse().unwrap(), KeyAlgorithm::HmacSha256).unwrap();
         let json = checked_json(&key, &secret).unwrap();
         let rights = RightArgs { update: false, update_apex: false, transfer: false };
-        hand_out(&key, &secret.out, true, || add(json, &[], &rights, &target)).unwrap();
-        assert_eq!(node.asked(), ["POST /v1/keys", "GET /v1/keys"]);
+        output_key(&key, &secret.out, true, || add(json, &[], &rights, &target)).unwrap();
+        assert_eq!(node.requests(), ["POST /v1/keys", "GET /v1/keys"]);
         assert_eq!(TsigKey::load(&file).unwrap(), key);
     }
 

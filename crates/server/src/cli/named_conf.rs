@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use wire::Name;
 
 /// An error has a position, `file:line:column`, and a reason.
-pub(crate) type At<T> = Result<T, (String, String)>;
+pub(crate) type Located<T> = Result<T, (String, String)>;
 
 /// The policy of a zone, or all its errors, each with its position.
 pub(crate) type Rules = Result<Policy, Vec<(String, String)>>;
@@ -25,13 +25,13 @@ pub(crate) type Rules = Result<Policy, Vec<(String, String)>>;
 pub(crate) struct ZonePolicy {
     pub(crate) zone: Name,
     /// Position of the zone in the file.
-    pub(crate) place: String,
+    pub(crate) position: String,
     /// Its rules, or its errors.
     pub(crate) rules: Rules,
 }
 
 /// Reads a file and its includes.
-pub(crate) fn read(file: &Path) -> At<Vec<ZonePolicy>> {
+pub(crate) fn read(file: &Path) -> Located<Vec<ZonePolicy>> {
     let mut sources = Files { read: 0 };
     parse::parse(file, &mut sources)
 }

@@ -109,8 +109,8 @@ fn show(zone: Option<&str>, target: &Target) -> Result<(), Problem> {
     if shown { Ok(()) } else { print("# there are no rules; only the grants in `key list` apply") }
 }
 
-fn check(asked: [&String; 3], source: Option<&IpAddr>, tcp: bool, target: &Target) -> Result<(), Problem> {
-    let mut parts = vec![query("key", asked[0]), query("name", asked[1]), query("type", asked[2])];
+fn check(checked: [&String; 3], source: Option<&IpAddr>, tcp: bool, target: &Target) -> Result<(), Problem> {
+    let mut parts = vec![query("key", checked[0]), query("name", checked[1]), query("type", checked[2])];
     parts.extend(source.map(|source| query("source", &source.to_string())));
     parts.extend(tcp.then(|| query("tcp", "1")));
     let decision: DecisionJson = Client::find(target)?.get_json(&format!("/v1/policy/check?{}", parts.join("&")))?;
@@ -133,9 +133,9 @@ fn explanation(decision: &DecisionJson) -> String {
 
 fn import(file: &Path, only: &[String], dry_run: bool, target: &Target) -> Result<(), Problem> {
     let only = only.iter().map(|zone| parse_name(zone)).collect::<Result<Vec<_>, _>>()?;
-    let read = named_conf::read(file).map_err(|(place, why)| {
+    let read = named_conf::read(file).map_err(|(position, why)| {
         Problem::new(Exit::Input, "cannot read the policies; nothing was changed", why)
-            .at(place)
+            .at(position)
             .hint("`named-checkconf` checks the syntax of a named.conf")
     });
     let policies: Vec<ZonePolicy> = read?;
@@ -154,7 +154,7 @@ fn import(file: &Path, only: &[String], dry_run: bool, target: &Target) -> Resul
     }
     if dry_run {
         for (policy, text) in wanted.iter().zip(&texts) {
-            print(&format!("# {}, from {}\n{}", of(Some(&policy.zone)), policy.place, text.trim_end()))?;
+            print(&format!("# {}, from {}\n{}", of(Some(&policy.zone)), policy.position, text.trim_end()))?;
         }
         return Ok(());
     }
@@ -164,7 +164,7 @@ fn import(file: &Path, only: &[String], dry_run: bool, target: &Target) -> Resul
     let mut set: Vec<String> = Vec::new();
     for (policy, text) in wanted.iter().zip(&texts) {
         if !served.iter().any(|zone| zone.zone.eq_ignore_ascii_case(&policy.zone.to_string())) {
-            let (place, zone) = (&policy.place, &policy.zone);
+            let (place, zone) = (&policy.position, &policy.zone);
             say(format_args!("warning: {place}: skipped zone {zone}, which this cluster does not serve"));
             continue;
         }
@@ -189,7 +189,7 @@ fn all_texts(policies: &[&ZonePolicy]) -> Result<Vec<String>, Problem> {
             Ok(rules) => texts.push(rules.to_string()),
             Err(faults) => {
                 zones += 1;
-                errors.extend(faults.iter().map(|(place, why)| format!("{place}: zone {}: {why}", policy.zone)));
+                errors.extend(faults.iter().map(|(position, why)| format!("{position}: zone {}: {why}", policy.zone)));
             }
         }
     }

@@ -51,7 +51,7 @@ pub(crate) fn run(args: &ServeArgs, level: Option<LogLevel>) -> Result<(), Probl
     let mut config = Config::load(&args.config)?;
     config.zones.nodes_here = args.nodes_here;
     log::set_level(level.or(config.log_level).unwrap_or_default().into());
-    config.peer.also_at.clone_from(&args.peer_addresses);
+    config.peer.extra_addresses.clone_from(&args.peer_addresses);
     tighten::node(&args.config, &config.dir);
     // Before the first thread: threads that already run would not be confined.
     let node = Prepared::new(config, &args.config)?;

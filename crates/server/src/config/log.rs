@@ -46,7 +46,7 @@ impl Log {
 
     /// As the configuration of a replica's log. `memory_bytes_max` limits the memory of its newest entries, and of old
     /// zone versions while a checkpoint is written.
-    pub(crate) fn to_sizes(&self, memory_bytes_max: u64) -> LogConfig {
+    pub(crate) fn to_log_config(&self, memory_bytes_max: u64) -> LogConfig {
         let log = LogConfig::default();
         LogConfig {
             held_while_checkpoint: log.held_while_checkpoint.min(memory_bytes_max),

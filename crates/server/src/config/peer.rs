@@ -25,7 +25,7 @@ pub(crate) struct Peer {
     pub(crate) members: Vec<Member>,
     /// Further addresses of other nodes, by node number, from `serve --peer-address`.
     #[serde(skip)]
-    pub(crate) also_at: Vec<(u64, PeerAddress)>,
+    pub(crate) extra_addresses: Vec<(u64, PeerAddress)>,
 }
 
 /// One `[[peer.members]]`.

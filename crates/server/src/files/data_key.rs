@@ -184,14 +184,14 @@ fn from_text(text: &[u8]) -> io::Result<DataKeys> {
     let key = match text.strip_prefix(FORM.as_bytes()) {
         Some(key) => key,
         None if text.starts_with(b"catamaran-data-key ") => {
-            let what = "it is of a form that this software does not know: newer software wrote it";
+            let what = "its format is unknown: newer software wrote it";
             return Err(io::Error::other(what));
         }
         None => text,
     };
     from_base64(key).map(DataKeys::first).ok_or_else(|| {
         io::Error::other(format!(
-            "no key in it: expected `{FORM}` and {DATA_KEY_BYTES} bytes in base64, or the base64 alone"
+            "it has no key: expected `{FORM}` and {DATA_KEY_BYTES} bytes in base64, or the base64 alone"
         ))
     })
 }
@@ -224,14 +224,14 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn the_key_is_made_once_and_lies_there_wrapped() {
+    fn the_key_is_made_once_and_stored_encrypted() {
         let dir = crate::test_dir("data-key");
         let file = DataKeyFile::new(&dir.path().join("data.key"), None);
         assert_eq!(file.load().unwrap_err().kind(), io::ErrorKind::NotFound);
         let keys = file.load_or_make().unwrap();
         assert_eq!(file.load_or_make().unwrap(), keys);
         let text = std::fs::read_to_string(file.path()).unwrap();
-        assert!(text.starts_with(FORM_WRAPPED) && text.ends_with('\n'), "the file says of which form it is");
+        assert!(text.starts_with(FORM_WRAPPED) && text.ends_with('\n'), "the file starts with its format");
         let clear = data_encoding::BASE64.encode(&keys.keys[&1]);
         let inside = data_encoding::BASE64.decode(text[FORM_WRAPPED.len()..].trim_end().as_bytes()).unwrap();
         assert!(!text.contains(&clear) && !inside.windows(32).any(|window| window == keys.keys[&1]));
@@ -255,7 +255,7 @@ mod tests {
         std::fs::create_dir(&elsewhere).unwrap();
         let file = DataKeyFile::new(&path, Some(&elsewhere.join("wrapping")));
         let keys = file.load_or_make().unwrap();
-        assert!(!dir.path().join(WRAPPING_KEY).exists(), "it is where it was asked for");
+        assert!(!dir.path().join(WRAPPING_KEY).exists(), "it is in the given file");
         assert_eq!(file.load().unwrap(), keys);
         let beside = DataKeyFile::new(&path, None);
         let error = beside.load_or_make().unwrap_err();
@@ -288,7 +288,7 @@ mod tests {
         for damaged in ["AAAA", "catamaran-data-key 1 plain AAAA", "", &bare[..9], &bare.repeat(2)] {
             std::fs::write(file.path(), damaged).unwrap();
             let error = file.load_or_make().unwrap_err();
-            assert!(error.to_string().starts_with("no key in it"), "a damaged key is never replaced: {error}");
+            assert!(error.to_string().starts_with("it has no key"), "a damaged key is never replaced: {error}");
         }
     }
 

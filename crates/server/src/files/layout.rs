@@ -141,7 +141,7 @@ pub(crate) fn lock_of(data: &Path) -> PathBuf {
     data.with_extension("lock")
 }
 
-/// What tells a cluster from others lies beside the certificate of its authority.
+/// The cluster id, beside the CA certificate.
 pub(crate) fn cluster_id_of(ca_file: &Path) -> PathBuf {
     ca_file.with_file_name("cluster.id")
 }
@@ -171,12 +171,12 @@ pub(crate) fn members_of(data: &Path) -> PathBuf {
     data.with_extension("members")
 }
 
-/// There once the node has data of its own: older software, which makes data at the first start, looks for it.
+/// Exists once the node has had data. Older versions, which create data at the first start, check it.
 pub(crate) fn booted_of(data: &Path) -> PathBuf {
     data.with_extension("booted")
 }
 
-/// There while the node's log may lack what the node answered for, by the word of a leader.
+/// Exists while the node's log may lack acknowledged entries.
 pub(crate) fn doubt_of(data: &Path) -> PathBuf {
     data.with_extension("doubt")
 }
@@ -186,12 +186,12 @@ pub(crate) fn superseded_of(data: &Path) -> PathBuf {
     data.with_extension("superseded")
 }
 
-/// The members of the old cluster, which the node tells that their cluster is superseded.
+/// The members of the old cluster, which the node notifies that their cluster is superseded.
 pub(crate) fn supersedes_of(data: &Path) -> PathBuf {
     data.with_extension("supersedes")
 }
 
-/// There where older software, or an operator, has decided that the node must not vote on its data.
+/// Exists if an older version, or an operator, decided that the node must not vote.
 pub(crate) fn quarantined_of(data: &Path) -> PathBuf {
     data.with_extension("quarantined")
 }

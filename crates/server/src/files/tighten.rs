@@ -139,7 +139,7 @@ mod tests {
         std::fs::set_permissions(root, Permissions::from_mode(0o755)).unwrap();
         cluster(root);
         assert_eq!((mode(root), mode(&root.join("other"))), (0o755, 0o755));
-        // Nor is one that a node's configuration lies beside.
+        // The directory of a configuration without the standard layout is not restricted.
         open(&root.join("other"), &["catamaran.toml", "data/"]);
         node(&root.join("other/catamaran.toml"), &root.join("other/data"));
         assert_eq!((mode(&root.join("other")), mode(&root.join("other/data"))), (0o755, 0o700));

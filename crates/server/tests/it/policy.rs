@@ -72,7 +72,7 @@ fn what_rules_say_holds_through_each_node() {
     assert!(text(&refused).contains("cannot set the rules of zone example.test."), "{refused:?}");
     assert!(done(&cluster, &["policy", "show", "example.test"]).contains("DHCID"));
     let wrong = set(&more, "7");
-    assert!(wrong.status.code() == Some(3) && text(&wrong).contains("`7` is no revision"), "{wrong:?}");
+    assert!(wrong.status.code() == Some(3) && text(&wrong).contains("`7` is not a revision"), "{wrong:?}");
     done(&cluster, &["policy", "set", "example.test", &file]);
     // They count on every node at once, also on one that has not heard of them yet.
     for id in cluster.ids() {
@@ -143,8 +143,8 @@ fn a_decision_is_explained() {
         ),
         (
             ["nobody", "a.example.test", "A"],
-            "denied: no rule grants it\nzone: example.test.\nthe cluster knows no key \
-            of this name: nothing that it signs is taken\n",
+            "denied: no rule grants it\nzone: example.test.\nthe cluster has no key \
+            with this name, so updates signed with it are refused\n",
         ),
         (
             ["update.catamaran", "example.test", "SOA"],

@@ -7,7 +7,7 @@ fn a_lost_response_is_resolved_by_a_query() {
     let mut lab = Lab::new(2);
     lab.modes[0] = ServerMode::LosesResponses;
     lab.set_addresses(&["192.0.2.1"]);
-    // The second server got prerequisites that no longer held. A look then showed the record.
+    // The second server got prerequisites that no longer held. A query then returned the record.
     assert_eq!((lab.updates.len(), lab.queries, lab.status()), (2, 1, NameStatus::UpToDate));
     assert_eq!(lab.has(Family::V4), ["192.0.2.1"]);
 }
@@ -27,7 +27,7 @@ fn an_address_change_during_an_unknown_outcome_replaces_own_records() {
     assert_eq!((lab.has(Family::V4), lab.status()), (vec!["192.0.2.3".into()], NameStatus::UpToDate));
 }
 
-/// A server delays an update from one address to another. The first address comes back, and a look shows that the
+/// A server delays an update from one address to another. The first address comes back, and a query shows that the
 /// record is right. Then the server applies the update.
 #[test]
 fn a_late_update_is_detected_soon() {

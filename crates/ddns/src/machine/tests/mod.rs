@@ -45,7 +45,7 @@ struct Lab {
     /// Addresses of a wildcard, which matches if the name has no records.
     wildcard: Addresses,
     is_alias: bool,
-    /// Contents that somebody else writes directly after the next look.
+    /// Foreign contents, written directly after the next query.
     after_query: Option<Addresses>,
     modes: Vec<ServerMode>,
     /// The saved state on disk.

@@ -21,14 +21,14 @@ use ureq::unversioned::transport::{
 
 /// Connects to nodes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Ways {
+pub(crate) struct NodeConnector {
     /// The Unix sockets of nodes in the directory.
     pub(crate) sockets: BTreeMap<SocketAddr, PathBuf>,
     /// Users whose processes may get the token over TCP. `None` allows all: the caller chose both node and token.
     pub(crate) users: Option<Vec<u32>>,
 }
 
-impl Ways {
+impl NodeConnector {
     /// The connector for a cluster whose files are in `dir`.
     pub(crate) fn of(dir: &Path, sockets: BTreeMap<SocketAddr, PathBuf>) -> Self {
         let owner = std::fs::metadata(dir).map(|dir| dir.uid());
@@ -56,7 +56,7 @@ fn refused(why: String) -> io::Error {
     io::Error::new(ErrorKind::ConnectionRefused, why)
 }
 
-impl Connector for Ways {
+impl Connector for NodeConnector {
     type Out = Either<UnixTransport, <TcpConnector as Connector>::Out>;
 
     fn connect(&self, details: &ConnectionDetails, chained: Option<()>) -> Result<Option<Self::Out>, Error> {

@@ -27,7 +27,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Where the state of the new cluster comes from, for its audit log.
-struct Made {
+struct Origin {
     action: &'static str,
     /// The source of its state.
     from: String,
@@ -65,9 +65,9 @@ pub(super) fn restore(
     let notify = old.as_ref().zip(identity.as_ref());
     let notify = notify.map(|((_, old), identity)| (old.raft_id(), identity.peer_files.clone()));
     let (action, from) = ("cluster restore", "backup".to_owned());
-    let made = Made { action, from, accepts_removed: false, serial_gap, old: notify };
-    found(args, &old_key, &made, |founder| Replica::restore(&disk, &backup, founder))?;
-    old.map_or(Ok(()), |(config, old)| end_old(config, &old, &args.dir))
+    let origin = Origin { action, from, accepts_removed: false, serial_gap, old: notify };
+    create_cluster(args, &old_key, &origin, |founder| Replica::restore(&disk, &backup, founder))?;
+    old.map_or(Ok(()), |(config, old)| mark_old_nodes(config, &old, &args.dir))
 }
 
 pub(super) fn recover(
@@ -89,20 +89,21 @@ pub(super) fn recover(
             .hint("use another remaining node, or a backup. If only this node remains, add --accept-damage"));
     }
     let disk = StartReads::new(&old.dir);
-    let (old_config, old_key) = (replica_config(&old, &identity), ring(&identity.data_keys, &old.data_key_file)?);
+    let (old_config, old_key) =
+        (replica_config(&old, &identity), replica_key(&identity.data_keys, &old.data_key_file)?);
     let accepted = if damage.is_some() { " accepted=damage" } else { "" };
     let from = format!("node-{}{accepted}", node_number(old_config.id));
     let notify = (!is_rehearsal).then(|| (old_config.id, identity.peer_files.clone()));
-    let made = Made { action: "cluster recover", from, accepts_removed: accept_damage, serial_gap, old: notify };
-    found(args, &old_key, &made, |founder| Replica::recover(&disk, &old_config, founder, accept_damage))?;
+    let origin = Origin { action: "cluster recover", from, accepts_removed: accept_damage, serial_gap, old: notify };
+    create_cluster(args, &old_key, &origin, |founder| Replica::recover(&disk, &old_config, founder, accept_damage))?;
     if is_rehearsal {
         return print("this was a rehearsal: the old cluster was not changed, and can keep running");
     }
-    end_old(config, &old, &args.dir)
+    mark_old_nodes(config, &old, &args.dir)
 }
 
 /// Marks the directories of the old cluster, and prints how its nodes are stopped.
-fn end_old(config: &Path, old: &Config, new: &Path) -> Result<(), Problem> {
+fn mark_old_nodes(config: &Path, old: &Config, new: &Path) -> Result<(), Problem> {
     let marked = mark_old(config, old, new);
     print(&format!(
         "marked {marked} directories of the old cluster: their nodes will not start. The new node stops each other old \
@@ -135,10 +136,10 @@ fn read_key(file: &Path) -> Result<DataKey, Problem> {
              old cluster with the wrapping.key of that node in the same directory",
         )
     })?;
-    ring(&keys, file)
+    replica_key(&keys, file)
 }
 
-fn ring(keys: &DataKeys, file: &Path) -> Result<DataKey, Problem> {
+fn replica_key(keys: &DataKeys, file: &Path) -> Result<DataKey, Problem> {
     let none = || Problem::new(Exit::Input, "cannot read the data key", "the file has no key").at(file.display());
     keys.to_replica().ok_or_else(none)
 }
@@ -152,10 +153,10 @@ fn check_absent(layout: &Layout) -> Result<(), Problem> {
 }
 
 /// Creates the files and the first state of a new cluster.
-fn found(
+fn create_cluster(
     args: &InitArgs,
     old_key: &DataKey,
-    made: &Made,
+    origin: &Origin,
     state: impl FnOnce(Founder<'_>) -> Result<(Restored, Founding), RestoreFailure>,
 ) -> Result<(), Problem> {
     let layout = Layout::new(&args.dir);
@@ -163,7 +164,7 @@ fn found(
     let is_new = !args.dir.exists();
     let make = || {
         let (files, config) = init::prepare(args)?;
-        let restored = fill(&config.clone().based(files.dir()), args, old_key, made, state)?;
+        let restored = write_state(&config.clone().based(files.dir()), args, old_key, origin, state)?;
         init::finish(&files, &config)?;
         Ok((files, restored))
     };
@@ -217,11 +218,11 @@ fn serials(zones: &[RestoredZone]) -> String {
     text
 }
 
-fn fill(
+fn write_state(
     config: &Config,
     args: &InitArgs,
     old_key: &DataKey,
-    made: &Made,
+    origin: &Origin,
     state: impl FnOnce(Founder<'_>) -> Result<(Restored, Founding), RestoreFailure>,
 ) -> Result<Restored, Problem> {
     let identity = Identity::load(config)?;
@@ -238,7 +239,7 @@ fn fill(
         config: &new_config,
         address: advertised_by(args)?,
         old_key,
-        serial_gap: made.serial_gap,
+        serial_gap: origin.serial_gap,
         now_s: system::now().wall_ms / 1_000,
         nonce: &mut nonce,
     };
@@ -246,20 +247,20 @@ fn fill(
         RestoreFailure::RemovedMember => removed("the other nodes have since replaced the data key"),
         RestoreFailure::Open(error) if is_damage(&error) => {
             let problem = Problem::new(Exit::Quarantined, "the old state is damaged", error);
-            problem.hint(if made.accepts_removed { NOTHING_INTACT } else { ACCEPT_DAMAGE })
+            problem.hint(if origin.accepts_removed { NOTHING_INTACT } else { ACCEPT_DAMAGE })
         }
         error => Problem::new(Exit::Input, "cannot import the old state", error),
     })?;
     let failed =
         |error: io::Error| Problem::new(Exit::Failed, "cannot write the new state", error).at(config.dir.display());
     random.map_err(failed)?;
-    if restored.was_removed && !made.accepts_removed {
+    if restored.was_removed && !origin.accepts_removed {
         return Err(removed("its data lacks what the other nodes did since"));
     }
     // The record is written before the state, so every such cluster has its record.
     let log = audit_of(&config.dir);
-    audit_log::begin(&log, made.record(&restored, new_config.cluster_id)).map_err(failed)?;
-    if let Some((from, files)) = &made.old {
+    audit_log::begin(&log, origin.record(&restored, new_config.cluster_id)).map_err(failed)?;
+    if let Some((from, files)) = &origin.old {
         let members = restored.members.iter().cloned().map(Into::into).collect();
         let old = OldCluster { from: *from, by: cluster_id::to_text(new_config.cluster_id), members };
         supersede::leave(&config.dir, &old, files).map_err(failed)?;
@@ -272,10 +273,10 @@ fn fill(
 }
 
 fn advertised_by(args: &InitArgs) -> Result<String, Problem> {
-    Ok(init::PeerPlace::of(&args.peer)?.advertised().to_string())
+    Ok(init::PeerAddresses::of(&args.peer)?.advertised().to_string())
 }
 
-impl Made {
+impl Origin {
     /// The audit record of the first entry of the new cluster.
     fn record(&self, restored: &Restored, new: [u8; 16]) -> ActionRecord {
         let [old, new] = [restored.cluster_id, new].map(cluster_id::to_text);
@@ -287,7 +288,7 @@ impl Made {
             self.from,
             if restored.was_removed { " accepted=removed" } else { "" },
             restored.lost.map_or_else(String::new, |(first, last)| format!(" lost={first}-{last}")),
-            who(),
+            operator(),
         );
         ActionRecord { index: restored.founded, time_ms: system::now().wall_ms, action: self.action, subject }
     }
@@ -301,7 +302,7 @@ fn removed(why: &str) -> Problem {
 }
 
 /// The user that runs the command, for the audit log.
-fn who() -> String {
+fn operator() -> String {
     let uid = crate::node::system::effective_user();
     let sudo = std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse::<u32>().ok());
     sudo.map_or_else(|| format!("uid={uid}"), |sudo| format!("uid={uid} sudo_uid={sudo}"))

@@ -15,12 +15,12 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Gives every node a new certificate.
-pub(super) fn certificates(patience: Duration, target: &Target) -> Result<(), Problem> {
+pub(super) fn certificates(timeout: Duration, target: &Target) -> Result<(), Problem> {
     let client = Client::find(target)?;
     let RenewalJson { number } = change(&client, "/v1/certificates")?;
     let has_followed = |member: &MemberJson| member.certificate.as_ref().is_some_and(|of| of.renewal >= number);
     let mut behind = Vec::new();
-    let is_done = within(&client, patience, || {
+    let is_done = poll_until(&client, timeout, || {
         let Some(status) = newest(&client) else { return Ok(false) };
         let nodes = |is_behind: &dyn Fn(&MemberJson) -> bool| -> Vec<u64> {
             status.members.iter().filter(|member| is_behind(member)).map(|member| member.node).collect()
@@ -40,12 +40,12 @@ pub(super) fn certificates(patience: Duration, target: &Target) -> Result<(), Pr
 }
 
 /// Replaces the CA step by step. Continues an unfinished rotation.
-pub(super) fn authority(patience: Duration, target: &Target) -> Result<(), Problem> {
+pub(super) fn authority(timeout: Duration, target: &Target) -> Result<(), Problem> {
     let client = Client::find(target)?;
     let mut has_begun = false;
     loop {
         let (mut step, mut without_leader) = (AuthorityStepJson::default(), None);
-        let moved = within(&client, patience, || {
+        let moved = poll_until(&client, timeout, || {
             // Only the first request may begin a rotation; the next ones continue it.
             match change(&client, if has_begun { "/v1/authority" } else { "/v1/authority?begin=true" }) {
                 Err(problem) if has_begun && problem.exit == Exit::Unreachable => {
@@ -72,12 +72,12 @@ pub(super) fn authority(patience: Duration, target: &Target) -> Result<(), Probl
 }
 
 /// Replaces the data key, and waits until it seals every secret.
-pub(super) fn data_key(patience: Duration, target: &Target) -> Result<(), Problem> {
+pub(super) fn data_key(timeout: Duration, target: &Target) -> Result<(), Problem> {
     let client = Client::find(target)?;
     let RenewalJson { number } = change(&client, "/v1/data-key")?;
     let holds = |member: &MemberJson| member.certificate.as_ref().is_some_and(|of| of.data_key >= number);
     let mut behind = Vec::new();
-    let is_done = within(&client, patience, || {
+    let is_done = poll_until(&client, timeout, || {
         let Some(status) = newest(&client) else { return Ok(false) };
         behind = status.members.iter().filter(|member| !holds(member)).map(|member| member.node).collect();
         Ok(status.data_key >= number && !status.data_key_changes)
@@ -120,17 +120,17 @@ fn change<T: DeserializeOwned>(client: &Client, path: &str) -> Result<T, Problem
 }
 
 /// Polls until it is done. Returns false after the time limit.
-fn within(
+fn poll_until(
     client: &Client,
-    patience: Duration,
+    timeout: Duration,
     mut is_done: impl FnMut() -> Result<bool, Problem>,
 ) -> Result<bool, Problem> {
-    let (start, patience) = (Instant::now(), client.at_most(patience));
+    let (start, timeout) = (Instant::now(), client.at_most(timeout));
     loop {
         if is_done()? {
             return Ok(true);
         }
-        if start.elapsed() >= patience {
+        if start.elapsed() >= timeout {
             return Ok(false);
         }
         client.pause(PAUSE);

@@ -1,7 +1,7 @@
 //! Parses `include`, `view`, `options` and `zone`, and in them `update-policy` and `allow-update`.
 
 use super::acl::{self, List, Lists};
-use super::{At, Sources, ZonePolicy, included};
+use super::{Located, Sources, ZonePolicy, included};
 use crate::limits::NAMED_CONF_DEPTH_MAX;
 use replica::policy::text::{TextError, Token, TokenKind, Tokens, parse_rule};
 use replica::policy::{Effect, Identity, Policy, Rule, RuleType, Scope};
@@ -45,7 +45,7 @@ struct Parser<'s, S> {
 
 struct Found {
     zone: Name,
-    place: String,
+    position: String,
     rules: Option<Allowed>,
 }
 
@@ -54,42 +54,44 @@ struct Found {
 struct ZoneBlock {
     rules: Option<Allowed>,
     /// Its type accepts no updates, or the zone is defined in another view.
-    is_of_others: bool,
+    is_skipped: bool,
     /// Position of its `template` statement.
     template: Option<String>,
 }
 
 /// Reads a file and its includes.
-pub(super) fn parse<S: Sources>(file: &Path, sources: &mut S) -> At<Vec<ZonePolicy>> {
+pub(super) fn parse<S: Sources>(file: &Path, sources: &mut S) -> Located<Vec<ZonePolicy>> {
     let mut parser = Parser { sources, zones: Vec::new(), default: None, lists: Lists::new(), is_internet: true };
     parser.file(file, 0)?;
     let Parser { zones, default, lists, .. } = parser;
     let mut policies = Vec::<ZonePolicy>::new();
-    for Found { zone, place, rules } in zones {
+    for Found { zone, position, rules } in zones {
         let Some(rules) = rules.or_else(|| default.clone()) else { continue };
         if let Some(other) = policies.iter_mut().find(|other| other.zone == zone) {
-            let why =
-                format!("zone {zone} is defined here and at {}; only zones in one view can be imported", other.place);
-            other.rules = Err(vec![(place, why)]);
+            let why = format!(
+                "zone {zone} is defined here and at {}; only zones in one view can be imported",
+                other.position
+            );
+            other.rules = Err(vec![(position, why)]);
             continue;
         }
-        let rules = rules
-            .resolve(&lists)
-            .and_then(|rules| Policy::new(rules, Vec::new()).map_err(|error| vec![(place.clone(), error.to_string())]));
-        policies.push(ZonePolicy { zone, place, rules });
+        let rules = rules.resolve(&lists).and_then(|rules| {
+            Policy::new(rules, Vec::new()).map_err(|error| vec![(position.clone(), error.to_string())])
+        });
+        policies.push(ZonePolicy { zone, position, rules });
     }
     Ok(policies)
 }
 
 impl<S: Sources> Parser<'_, S> {
-    fn file(&mut self, file: &Path, depth: usize) -> At<()> {
+    fn file(&mut self, file: &Path, depth: usize) -> Located<()> {
         let text = self.text(file)?;
         let mut tokens = Tokens::new(&text);
         self.statements(file, &mut tokens, depth, false)
     }
 
     /// Statements of a file, or of a block up to its closing brace.
-    fn statements(&mut self, file: &Path, tokens: &mut Tokens<'_>, depth: usize, in_block: bool) -> At<()> {
+    fn statements(&mut self, file: &Path, tokens: &mut Tokens<'_>, depth: usize, in_block: bool) -> Located<()> {
         let at = |error: TextError| placed(file, error);
         loop {
             let Some(token) = tokens.next_token().map_err(at)? else {
@@ -107,7 +109,7 @@ impl<S: Sources> Parser<'_, S> {
         }
     }
 
-    fn statement(&mut self, file: &Path, word: &str, tokens: &mut Tokens<'_>, depth: usize) -> At<()> {
+    fn statement(&mut self, file: &Path, word: &str, tokens: &mut Tokens<'_>, depth: usize) -> Located<()> {
         let at = |error: TextError| placed(file, error);
         match word.to_ascii_lowercase().as_str() {
             "include" => {
@@ -119,10 +121,10 @@ impl<S: Sources> Parser<'_, S> {
             "view" => {
                 tokens.expect_word("the name of a view").map_err(at)?;
                 let is_internet = open(tokens, true).map_err(at)?;
-                let of_outside = std::mem::replace(&mut self.is_internet, is_internet);
+                let outer_class = std::mem::replace(&mut self.is_internet, is_internet);
                 let (before, first) = (self.default.take(), self.zones.len());
                 self.statements(file, tokens, depth + 1, true)?;
-                self.is_internet = of_outside;
+                self.is_internet = outer_class;
                 if let Some(of_view) = std::mem::replace(&mut self.default, before) {
                     let silent = self.zones[first..].iter_mut().filter(|zone| zone.rules.is_none());
                     silent.for_each(|zone| zone.rules = Some(of_view.clone()));
@@ -143,22 +145,22 @@ impl<S: Sources> Parser<'_, S> {
         }
     }
 
-    fn zone(&mut self, file: &Path, tokens: &mut Tokens<'_>, depth: usize) -> At<()> {
+    fn zone(&mut self, file: &Path, tokens: &mut Tokens<'_>, depth: usize) -> Located<()> {
         let at = |error: TextError| placed(file, error);
         let (token, text) = tokens.expect_word("the name of a zone").map_err(at)?;
         let zone: Name =
             text.parse().map_err(|error| at(token.error(format!("`{text}` is not a domain name: {error}"))))?;
-        let place = format!("{}:{}:{}", file.display(), token.line, token.column);
+        let position = format!("{}:{}:{}", file.display(), token.line, token.column);
         let is_internet = open(tokens, self.is_internet).map_err(at)?;
         let mut block = ZoneBlock::default();
         self.zone_statements(file, tokens, depth + 1, true, &mut block)?;
-        let ZoneBlock { mut rules, is_of_others, template } = block;
-        if let (None, Some(place)) = (&rules, template) {
+        let ZoneBlock { mut rules, is_skipped, template } = block;
+        if let (None, Some(position)) = (&rules, template) {
             let why = "templates are not supported: copy the update rules of the template into the zone";
-            rules = Some(Allowed::Policy(Err(vec![(place, why.to_owned())])));
+            rules = Some(Allowed::Policy(Err(vec![(position, why.to_owned())])));
         }
-        if is_internet && !is_of_others {
-            self.zones.push(Found { zone: zone.as_ref().to_canonical(), place, rules });
+        if is_internet && !is_skipped {
+            self.zones.push(Found { zone: zone.as_ref().to_canonical(), position, rules });
         }
         Ok(())
     }
@@ -171,7 +173,7 @@ impl<S: Sources> Parser<'_, S> {
         depth: usize,
         in_block: bool,
         block: &mut ZoneBlock,
-    ) -> At<()> {
+    ) -> Located<()> {
         let at = |error: TextError| placed(file, error);
         loop {
             let Some(token) = tokens.next_token().map_err(at)? else {
@@ -195,11 +197,11 @@ impl<S: Sources> Parser<'_, S> {
                 }
                 "type" => {
                     let (_, kind) = tokens.expect_word("a type of zone").map_err(at)?;
-                    block.is_of_others = !["primary", "master"].contains(&kind.to_ascii_lowercase().as_str());
+                    block.is_skipped = !["primary", "master"].contains(&kind.to_ascii_lowercase().as_str());
                 }
                 // The zone is defined in another view.
                 "in-view" => {
-                    block.is_of_others = true;
+                    block.is_skipped = true;
                     skip(tokens).map_err(at)?;
                 }
                 "template" => {
@@ -218,7 +220,7 @@ impl<S: Sources> Parser<'_, S> {
         }
     }
 
-    fn text(&mut self, file: &Path) -> At<String> {
+    fn text(&mut self, file: &Path) -> Located<String> {
         self.sources.text(file).map_err(|why| (file.display().to_string(), why))
     }
 }

@@ -1,7 +1,7 @@
 //! Import of `named.conf`, and its errors.
 
 use super::parse::parse;
-use super::{At, Sources, ZonePolicy};
+use super::{Located, Sources, ZonePolicy};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +15,7 @@ impl Sources for Texts {
     }
 }
 
-fn read(files: &[(&'static str, &str)]) -> At<Vec<ZonePolicy>> {
+fn read(files: &[(&'static str, &str)]) -> Located<Vec<ZonePolicy>> {
     let texts = files.iter().map(|(file, text)| (*file, (*text).to_owned())).collect();
     parse(Path::new("etc/named.conf"), &mut Texts(texts))
 }
@@ -28,7 +28,7 @@ fn shown(text: &str) -> Vec<String> {
         .map(|zone| match &zone.rules {
             Ok(rules) => format!("{} {}", zone.zone, rules.to_string().trim_end().replace('\n', " ")),
             Err(faults) => {
-                let faults: Vec<_> = faults.iter().map(|(place, why)| format!("{place} {why}")).collect();
+                let faults: Vec<_> = faults.iter().map(|(position, why)| format!("{position} {why}")).collect();
                 format!("{} {}", zone.zone, faults.join(" | "))
             }
         })
@@ -76,11 +76,11 @@ fn includes_in_a_zone_are_read_and_templates_are_refused() {
     let files = [("etc/named.conf", text), ("etc/a.rules", rules), ("etc/more", "file \"x\"; type primary;")];
     let zones = read(&files).unwrap();
     assert_eq!(zones[0].rules.as_ref().unwrap().to_string().trim_end(), "grant \"k.\" name \"x.a.\" A;");
-    let (place, why) = &zones[1].rules.as_ref().unwrap_err()[0];
-    assert!(place == "etc/named.conf:3:24" && why.starts_with("templates are not supported"), "{place} {why}");
+    let (position, why) = &zones[1].rules.as_ref().unwrap_err()[0];
+    assert!(position == "etc/named.conf:3:24" && why.starts_with("templates are not supported"), "{position} {why}");
     assert_eq!(zones[2].rules.as_ref().unwrap().to_string().trim_end(), "grant \"k.\" name \"c.\" A;");
-    let (place, why) = read(&files[..1]).unwrap_err();
-    assert_eq!((place.as_str(), why.as_str()), ("etc/a.rules", "there is no such file"));
+    let (position, why) = read(&files[..1]).unwrap_err();
+    assert_eq!((position.as_str(), why.as_str()), ("etc/a.rules", "there is no such file"));
     let endless = [("etc/named.conf", "zone a { include \"z\"; };"), ("etc/z", "include \"z\";")];
     assert!(read(&endless).unwrap_err().1.contains("too deep"));
     let open = [("etc/named.conf", "zone a { include \"z\"; };"), ("etc/z", "file x; }")];
@@ -132,11 +132,11 @@ fn all_errors_of_all_zones_are_shown_at_once() {
     let text = "zone a { update-policy {\n grant k nonsense a A;\n grant k zonesub A;\n deny k name @ A;\n}; };\n\
                 zone b { allow-update { 192.0.2.1; !key k; key a..b; any; }; };\n";
     let shown = shown(text);
-    let places = |shown: &str| -> Vec<String> {
+    let positions = |shown: &str| -> Vec<String> {
         shown.split_whitespace().filter_map(|word| word.strip_prefix("etc/named.conf:").map(str::to_owned)).collect()
     };
-    assert_eq!(places(&shown[0]), ["2:10", "4:14"], "{}", shown[0]);
-    assert_eq!(places(&shown[1]), ["6:25", "6:36", "6:48", "6:54"], "{}", shown[1]);
+    assert_eq!(positions(&shown[0]), ["2:10", "4:14"], "{}", shown[0]);
+    assert_eq!(positions(&shown[1]), ["6:25", "6:36", "6:48", "6:54"], "{}", shown[1]);
     assert!(shown[1].contains("`a..b` is not a domain name: it has an empty label"), "{}", shown[1]);
 }
 
@@ -169,13 +169,13 @@ fn none_beside_other_elements_and_a_loop_are_refused() {
                 acl off { NONE; key k; };\n\
                 acl one { key k; two; }; acl two { { ONE; }; };\n";
     let shown = shown(text);
-    for (shown, place) in shown.iter().zip([
+    for (shown, position) in shown.iter().zip([
         "a. etc/named.conf:1:25",
         "b. etc/named.conf:2:32",
         "c. etc/named.conf:7:11",
         "d. etc/named.conf:4:27",
     ]) {
-        assert!(shown.starts_with(&format!("{place} `none` cannot be imported beside other elements")), "{shown}");
+        assert!(shown.starts_with(&format!("{position} `none` cannot be imported beside other elements")), "{shown}");
     }
     assert_eq!(shown[4], "e. etc/named.conf:8:38 `acl one` contains itself");
     assert_eq!(shown[5].trim_end(), "f.");
@@ -190,11 +190,11 @@ fn views_options_and_included_files_are_read() {
     ]);
     let zones = zones.unwrap();
     let shown: Vec<_> =
-        zones.iter().map(|zone| (zone.place.as_str(), zone.rules.as_ref().map(ToString::to_string))).collect();
+        zones.iter().map(|zone| (zone.position.as_str(), zone.rules.as_ref().map(ToString::to_string))).collect();
     assert_eq!(shown[1], ("etc/more/b.conf:1:6", Ok("grant \"k.\" zonesub A;\n".to_owned())));
     // The same zone twice.
-    let (place, why) = &zones[0].rules.as_ref().unwrap_err()[0];
-    assert_eq!(place, "etc/more/b.conf:1:56");
+    let (position, why) = &zones[0].rules.as_ref().unwrap_err()[0];
+    assert_eq!(position, "etc/more/b.conf:1:56");
     assert!(why.contains("etc/more/a.conf:1:39"), "{why}");
 }
 
@@ -220,7 +220,7 @@ fn allow_update_in_a_view_applies_to_its_own_zones() {
 
 #[test]
 fn syntax_errors_name_file_line_and_column() {
-    for (text, place, why) in [
+    for (text, position, why) in [
         ("zone a { update-policy { grant k zonesub; ", "etc/named.conf:1:43", "found the end"),
         ("options {\n", "etc/named.conf:2:1", "not closed"),
         ("}", "etc/named.conf:1:1", "found `}`"),
@@ -233,7 +233,7 @@ fn syntax_errors_name_file_line_and_column() {
         ("include \"named.conf\";", "etc/named.conf:1:1", "too deep"),
     ] {
         let error = read(&[("etc/named.conf", text)]).unwrap_err();
-        assert!(error.0 == place && error.1.contains(why), "{text}: {error:?}");
+        assert!(error.0 == position && error.1.contains(why), "{text}: {error:?}");
     }
 }
 

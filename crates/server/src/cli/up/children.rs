@@ -32,7 +32,7 @@ struct Node {
     child: Option<Child>,
     ended: Option<ExitStatus>,
     /// Whether it has ever exited: after a restart it may exit again.
-    has_ended: bool,
+    has_exited: bool,
     /// It was removed from the cluster, and is not restarted.
     is_removed: bool,
     restart_at: Option<Instant>,
@@ -55,7 +55,7 @@ impl Children {
                 files,
                 child: Some(child),
                 ended: None,
-                has_ended: false,
+                has_exited: false,
                 is_removed: false,
                 restart_at: None,
                 started_at: Instant::now(),
@@ -66,14 +66,14 @@ impl Children {
     }
 
     /// Finds nodes that exited, and restarts nodes. Returns a line for each.
-    pub(crate) fn look(&mut self) -> Vec<String> {
+    pub(crate) fn poll(&mut self) -> Vec<String> {
         let mut lines = Vec::new();
         for node in &mut self.nodes {
             let ended = node.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
             if let Some(status) = ended {
                 node.child = None;
                 node.ended = Some(status);
-                node.has_ended = true;
+                node.has_exited = true;
                 if status.code() == Some(Exit::Removed as i32) {
                     node.is_removed = true;
                     lines.push(format!("node {} was removed from the cluster", node.id));
@@ -113,11 +113,11 @@ impl Children {
     }
 
     /// Whether a node's process has never exited so far.
-    pub(crate) fn has_lasted(&self, id: u64) -> bool {
-        self.nodes.iter().any(|node| node.id == id && !node.has_ended)
+    pub(crate) fn never_exited(&self, id: u64) -> bool {
+        self.nodes.iter().any(|node| node.id == id && !node.has_exited)
     }
 
-    /// Whether a node ended because it was removed from the cluster.
+    /// Whether a node exited because it was removed from the cluster.
     pub(crate) fn is_removed(&self, id: u64) -> bool {
         self.nodes.iter().any(|node| node.id == id && node.is_removed)
     }
@@ -128,7 +128,7 @@ impl Children {
     }
 
     /// An error for a node that exited before the cluster was ready, with the end of its log.
-    pub(crate) fn early_end(&self, plan: &Plan) -> Option<Problem> {
+    pub(crate) fn early_exit(&self, plan: &Plan) -> Option<Problem> {
         let node = self.nodes.iter().find(|node| node.ended.is_some() && !node.is_removed)?;
         let files = plan.layout.node(node.id);
         let status = node.ended.map(describe).unwrap_or_default();

@@ -79,9 +79,9 @@ pub(crate) struct UpArgs {
 
 /// Time between polls of the nodes: until all answer, while something changes, and when all is well. Polls cost the
 /// nodes time, so they are rare when all is well.
-const READY_LOOK_MS: u64 = 20;
-const LOOK_MS: u64 = 100;
-const QUIET_LOOK_MS: u64 = 1_000;
+const READY_POLL_MS: u64 = 20;
+const POLL_MS: u64 = 100;
+const QUIET_POLL_MS: u64 = 1_000;
 
 /// Runs until Ctrl-C, or until the last node has exited.
 pub(crate) fn run(args: &UpArgs) -> Result<(), Problem> {
@@ -93,8 +93,8 @@ pub(crate) fn run(args: &UpArgs) -> Result<(), Problem> {
     signals::handle(&stop, Hangup::Stops)?;
     let mut children = Children::start(&plan, args.supervise)?;
     let mut watch = Watch::new(&plan);
-    let result = bring_up(&plan, zones, &mut children, &mut watch, &stop)
-        .and_then(|()| look_after(&plan, &mut children, &mut watch, &stop));
+    let result = start_up(&plan, zones, &mut children, &mut watch, &stop)
+        .and_then(|()| supervise_nodes(&plan, &mut children, &mut watch, &stop));
     if result.is_ok() {
         say("stopping all nodes");
     }
@@ -104,7 +104,7 @@ pub(crate) fn run(args: &UpArgs) -> Result<(), Problem> {
 }
 
 /// Waits for a leader, adds key and zones, and waits until all nodes answer.
-fn bring_up(
+fn start_up(
     plan: &Plan,
     zones: Vec<setup::ZoneToServe>,
     children: &mut Children,
@@ -113,10 +113,10 @@ fn bring_up(
 ) -> Result<(), Problem> {
     let mut deadline = Instant::now() + Duration::from_millis(plan.ready_ms());
     let (mut done, mut under_way, mut zones) = (None, None, Some(zones));
-    while !stop.wait(Duration::from_millis(READY_LOOK_MS)) {
-        let ended = children.look();
-        watch.look(children);
-        if let Some(problem) = children.early_end(plan) {
+    while !stop.wait(Duration::from_millis(READY_POLL_MS)) {
+        let ended = children.poll();
+        watch.poll(children);
+        if let Some(problem) = children.early_exit(plan) {
             // A resumed cluster continues with one node less.
             if !plan.resumes || children.running_count() <= plan.nodes.len() / 2 {
                 return Err(problem);
@@ -128,7 +128,7 @@ fn bring_up(
             ended.iter().for_each(|line| say(line));
         }
         if let Some(setting_up) = &under_way {
-            match look_for(setting_up)? {
+            match setup_result(setting_up)? {
                 None => continue,
                 Some(is_done) => (done, under_way) = (Some(is_done), None),
             }
@@ -171,8 +171,8 @@ fn set_up(
 }
 
 /// The result of the setup thread, after a short wait. `None` while it is running.
-fn look_for(setting_up: &Receiver<Result<setup::Done, Problem>>) -> Result<Option<setup::Done>, Problem> {
-    match setting_up.recv_timeout(Duration::from_millis(READY_LOOK_MS)) {
+fn setup_result(setting_up: &Receiver<Result<setup::Done, Problem>>) -> Result<Option<setup::Done>, Problem> {
+    match setting_up.recv_timeout(Duration::from_millis(READY_POLL_MS)) {
         Ok(done) => done.map(Some),
         Err(RecvTimeoutError::Timeout) => Ok(None),
         Err(RecvTimeoutError::Disconnected) => {
@@ -182,17 +182,17 @@ fn look_for(setting_up: &Receiver<Result<setup::Done, Problem>>) -> Result<Optio
 }
 
 /// Prints status changes until `up` is stopped.
-fn look_after(plan: &Plan, children: &mut Children, watch: &mut Watch, stop: &Stop) -> Result<(), Problem> {
-    let mut looked_at = Instant::now();
-    while !stop.wait(Duration::from_millis(LOOK_MS)) {
-        let ended = children.look();
+fn supervise_nodes(plan: &Plan, children: &mut Children, watch: &mut Watch, stop: &Stop) -> Result<(), Problem> {
+    let mut polled_at = Instant::now();
+    while !stop.wait(Duration::from_millis(POLL_MS)) {
+        let ended = children.poll();
         ended.iter().for_each(|line| say(line));
-        let is_quiet = ended.is_empty() && watch.is_well(children);
-        if is_quiet && looked_at.elapsed() < Duration::from_millis(QUIET_LOOK_MS) {
+        let is_quiet = ended.is_empty() && watch.is_healthy(children);
+        if is_quiet && polled_at.elapsed() < Duration::from_millis(QUIET_POLL_MS) {
             continue;
         }
-        looked_at = Instant::now();
-        for line in watch.look(children) {
+        polled_at = Instant::now();
+        for line in watch.poll(children) {
             say(&line);
         }
         if children.running_count() == 0 && !watch.any_answers() {

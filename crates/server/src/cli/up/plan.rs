@@ -2,7 +2,7 @@
 
 use super::UpArgs;
 use super::ports::{Ports, on_loopback};
-use crate::cli::client::connect::Ways;
+use crate::cli::client::connect::NodeConnector;
 use crate::cli::client::socket;
 use crate::config::tls::Tls;
 use crate::config::{Config, Dns, Member};
@@ -105,9 +105,9 @@ impl Plan {
     }
 
     /// The connector to its nodes.
-    pub(crate) fn ways(&self) -> Ways {
+    pub(crate) fn connector(&self) -> NodeConnector {
         let socket = |node: &PlannedNode| (node.api, socket(&self.layout.node(node.id)));
-        Ways::of(self.layout.dir(), self.nodes.iter().map(socket).collect())
+        NodeConnector::of(self.layout.dir(), self.nodes.iter().map(socket).collect())
     }
 
     /// The contents of `cluster.json`.

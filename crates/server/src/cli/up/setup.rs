@@ -43,7 +43,7 @@ pub(crate) fn load_zones(arguments: &[String]) -> Result<Vec<ZoneToServe>, Probl
 pub(crate) struct Done {
     /// Lines for the user: unchanged zones, and commands to try.
     pub(crate) lines: Vec<String>,
-    /// Zones that every node must answer for before the cluster is ready. If there are many, only some.
+    /// Zones that every node must answer for before the cluster is ready. If existing are many, only some.
     pub(crate) probes: Vec<String>,
 }
 
@@ -53,24 +53,24 @@ const PROBES_MAX: usize = 16;
 /// Adds missing keys and zones. The memory of the zones is freed as soon as the cluster has them.
 pub(crate) fn apply(client: &Client, plan: &Plan, zones: Vec<ZoneToServe>) -> Result<Done, Problem> {
     grant_update_key(client, plan)?;
-    let there: Vec<ZoneJson> = client.get_json("/v1/zones")?;
+    let existing: Vec<ZoneJson> = client.get_json("/v1/zones")?;
     let mut lines = Vec::new();
-    if zones.is_empty() && there.is_empty() {
+    if zones.is_empty() && existing.is_empty() {
         let zone = crate::files::zone_load::load_text(BUILT_IN, "built-in example.test")?;
         add(client, &zone)?;
     }
-    for asked in zones {
-        let apex = asked.zone.apex.to_string();
-        if there.iter().any(|zone| zone.zone.eq_ignore_ascii_case(&apex)) {
+    for zone in zones {
+        let apex = zone.zone.apex.to_string();
+        if existing.iter().any(|zone| zone.zone.eq_ignore_ascii_case(&apex)) {
             lines.push(format!(
                 "zone {apex} already exists and was not changed; to compare it with the file and replace it:\n  \
                  {} zone replace {} --dir {}",
                 program(),
-                asked.argument,
+                zone.argument,
                 plan.layout.dir().display()
             ));
         } else {
-            add(client, &asked.zone)?;
+            add(client, &zone.zone)?;
         }
     }
     crate::memory::give_back();

@@ -21,27 +21,34 @@ pub(crate) struct Watch {
     written: Option<ClusterJson>,
     /// The log already has a warning that the file cannot be written.
     is_unwritten: bool,
-    said: Option<String>,
+    printed: Option<String>,
 }
 
 impl Watch {
     pub(crate) fn new(plan: &Plan) -> Self {
-        let client = Client::new(plan.nodes.iter().map(|node| node.api).collect(), plan.ways(), None);
-        Self { plan: plan.clone(), client, statuses: BTreeMap::new(), written: None, is_unwritten: false, said: None }
+        let client = Client::new(plan.nodes.iter().map(|node| node.api).collect(), plan.connector(), None);
+        Self {
+            plan: plan.clone(),
+            client,
+            statuses: BTreeMap::new(),
+            written: None,
+            is_unwritten: false,
+            printed: None,
+        }
     }
 
     /// Polls all nodes. Returns a line if something changed.
-    pub(crate) fn look(&mut self, children: &Children) -> Vec<String> {
+    pub(crate) fn poll(&mut self, children: &Children) -> Vec<String> {
         let ask = |node: &PlannedNode| Some((node.id, self.client.status(node.api, false).ok()?));
         self.statuses = self.plan.nodes.iter().filter_map(ask).collect();
         // A node that was restarted by hand is not a child process, but its status has its process id.
         let pid = |id| children.pid(id).or_else(|| self.statuses.get(&id).map(|status| status.pid));
         self.write(self.plan.cluster_json(self.leader(), pid));
         let line = self.line(children);
-        if self.said.as_ref() == Some(&line) {
+        if self.printed.as_ref() == Some(&line) {
             return Vec::new();
         }
-        self.said = Some(line.clone());
+        self.printed = Some(line.clone());
         vec![line]
     }
 
@@ -57,10 +64,10 @@ impl Watch {
     /// the node with the highest applied index if the leader is not one of these nodes.
     pub(crate) fn expected<'p>(&'p self, children: &'p Children) -> impl Iterator<Item = &'p PlannedNode> {
         let newest = || self.statuses.values().max_by_key(|status| status.applied_index);
-        let told = self.leader().and_then(|id| self.statuses.get(&id).or_else(newest));
-        let members = told.map(|status| &status.members);
+        let status = self.leader().and_then(|id| self.statuses.get(&id).or_else(newest));
+        let members = status.map(|status| &status.members);
         let is_member = move |id| members.is_none_or(|members| members.iter().any(|member| member.node == id));
-        self.plan.nodes.iter().filter(move |node| children.has_lasted(node.id) && is_member(node.id))
+        self.plan.nodes.iter().filter(move |node| children.never_exited(node.id) && is_member(node.id))
     }
 
     /// Whether all expected nodes follow one leader.
@@ -71,7 +78,7 @@ impl Watch {
     }
 
     /// Whether all expected nodes answered the last poll, follow one leader and serve.
-    pub(crate) fn is_well(&self, children: &Children) -> bool {
+    pub(crate) fn is_healthy(&self, children: &Children) -> bool {
         let serves = |node: &PlannedNode| self.statuses.get(&node.id).is_some_and(|status| status.serving == "yes");
         self.all_agree_on_leader(children) && self.expected(children).all(serves)
     }
