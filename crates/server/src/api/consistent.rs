@@ -12,8 +12,8 @@ pub(super) struct Consistency {
 }
 
 impl Consistency {
-    /// Returns at once without the parameter. Otherwise returns when this node has every earlier change, as confirmed by
-    /// a leader with a majority after the request.
+    /// Returns at once without the parameter. Otherwise returns when this node has every earlier change, confirmed by a
+    /// leader with a majority after the request.
     pub(super) async fn wait(&self, api: &Api) -> Result<(), ApiError> {
         match self.consistent.as_deref() {
             None | Some("0" | "false") => Ok(()),

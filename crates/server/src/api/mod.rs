@@ -35,8 +35,8 @@
 //! With `consistent=1`, a response includes every change that any node acknowledged before the request. The node waits
 //! until it has them. Without a majority, it responds with 503 after 2.5 s.
 //!
-//! Over the node's Unix socket, the user of the node and root need no token. Over TCP, the host of a request without the
-//! token must be `localhost`, an address that the node listens on, or a name in `api.hosts`.
+//! Over the node's Unix socket, the user of the node and root need no token. Over TCP, the host of a request without
+//! the token must be `localhost`, an address that the node listens on, or a name in `api.hosts`.
 //!
 //! Errors are JSON: `{"error": what failed, "hint": what to do}`.
 

@@ -104,8 +104,8 @@ pub(super) async fn make(
         .map_err(|error| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string(), "try again"))?;
     let trust = api.handle.shared().trust.borrow().clone();
     let Some(token) = api.join.token(&trust, &secret) else {
-        let hint = "use the node where the cluster was created, which has ca.key beside ca.pem. From feature level 2 on \
-                    (`catamaran cluster upgrade`), every node has the key";
+        let hint = "use the node where the cluster was created, which has ca.key beside ca.pem. From feature level 2 \
+                    on (`catamaran cluster upgrade`), every node has the key";
         return Err(ApiError::new(StatusCode::CONFLICT, "this node does not have the key of the cluster's CA", hint));
     };
     let command = AdminCommand::CreateToken { digest: digest(&secret), life_ms: TOKEN_LIFE_MS_MAX, is_learner };

@@ -1,5 +1,5 @@
-//! `POST /v1/certificates`: gives every node a new certificate. `POST /v1/authority`: the next step of replacing the CA.
-//! `POST /v1/data-key`: replaces the data key.
+//! `POST /v1/certificates`: gives every node a new certificate. `POST /v1/authority`: the next step of replacing the
+//! CA. `POST /v1/data-key`: replaces the data key.
 //!
 //! Each step depends on the current state. So the state is read after a leader with a majority has confirmed that this
 //! node is up to date. If a concurrent request has made the same step, this one has no effect.
@@ -113,8 +113,8 @@ impl Api {
         if !trust.authorities.is_empty() {
             return Ok(trust);
         }
-        let hint = "it is read from ca.key on the node where the cluster was created, once the feature level is 2: start that \
-                    node, and run `catamaran cluster upgrade`";
+        let hint = "it is read from ca.key on the node where the cluster was created, once the feature level is 2: \
+                    start that node, and run `catamaran cluster upgrade`";
         Err(ApiError::new(StatusCode::CONFLICT, "the cluster does not have the key of its CA", hint))
     }
 }

@@ -90,8 +90,8 @@ pub(crate) fn run(args: &JoinArgs) -> Result<(), Problem> {
     let files = layout.node(number);
     let config = save(args, &layout, &grant, place).map_err(|error| {
         Problem::new(Exit::Failed, "cannot create the node's files", error).at(args.dir.display()).hint(format!(
-            "the token is used, and the cluster expects node {number}: run `catamaran cluster remove {number}`, then join \
-             with a new token"
+            "the token is used, and the cluster expects node {number}: run `catamaran cluster remove {number}`, then \
+             join with a new token"
         ))
     })?;
     first_state::make(&config.clone().based(files.dir()))?;

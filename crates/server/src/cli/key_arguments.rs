@@ -33,8 +33,8 @@ Rules are written as in BIND's update-policy. The first rule that matches decide
   grant \"local:/run/auth.sock\" external * A AAAA; a daemon on the node that gets the update decides
 Limits apply to all updates with a key:
   limit dhcp update-records 200 update-bytes 16000 name-records 12 zone-records 100000;
-The rules of the zone apply first, then the rules for all zones, then the grants of `key add --update`. An update that no
-rule and no grant allows is refused. A rule without types covers all types but SOA, NS and RRSIG.";
+The rules of the zone apply first, then the rules for all zones, then the grants of `key add --update`. An update that
+no rule and no grant allows is refused. A rule without types covers all types but SOA, NS and RRSIG.";
 const POLICY_SHOW_EXAMPLES: &str = "\
 Examples:
   catamaran policy show

@@ -43,7 +43,7 @@ pub(crate) fn run(args: &StatusArgs) -> Result<(), Problem> {
     if responses.iter().any(|(_, response)| response.as_ref().is_ok_and(|status| status.leader.is_some())) {
         Ok(())
     } else {
-        let why = "no node responses, or none knows a leader";
+        let why = "no node answers, or none knows a leader";
         Err(Problem::new(Exit::Unreachable, "the cluster accepts no changes", why)
             .hint("more than half of the voters must run and reach each other"))
     }
@@ -51,8 +51,8 @@ pub(crate) fn run(args: &StatusArgs) -> Result<(), Problem> {
 
 type Response = Result<StatusJson, String>;
 
-/// The number of a node that does not response because it was removed from the cluster. A node that knows a leader tells
-/// the members. `cluster.json` of `up` keeps removed nodes.
+/// The number of a node that does not answer because it was removed from the cluster. A node that knows a leader
+/// reports the members. `cluster.json` of `up` keeps removed nodes.
 fn removed(
     node: SocketAddr,
     response: &Response,
@@ -68,7 +68,7 @@ fn removed(
 
 fn line(node: SocketAddr, response: &Response) -> String {
     match response {
-        Err(why) => format!("{node}: does not response ({why})"),
+        Err(why) => format!("{node}: does not answer ({why})"),
         Ok(status) => format!(
             "node {}: {}, term {}, leader {}, commit {}, applied {}, serving {}{}, staleness {} ms, level {}, hash \
              {}{}{}",
@@ -90,7 +90,7 @@ fn line(node: SocketAddr, response: &Response) -> String {
 }
 
 const DISK_FULL: &str =
-    "\n  its disk is full. It still responses queries. Free some space, then it accepts updates again";
+    "\n  its disk is full. It still answers queries. Free some space, then it accepts updates again";
 
 /// Entries that may be missing in a node's log, and the nodes that can resolve this.
 fn doubt(doubt: &LogDoubtJson) -> String {

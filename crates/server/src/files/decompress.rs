@@ -57,8 +57,8 @@ impl Budget {
         }
         if to > DECOMPRESSED_BYTES_FREE + DECOMPRESSED_RATIO_MAX * from {
             return Err(io::Error::other(format!(
-                "{from} compressed bytes decompress to more than {to}, which is unusual for a zone file. If the file is \
-                 right, decompress it first"
+                "{from} compressed bytes decompress to more than {to}, which is unusual for a zone file. If the file \
+                 is right, decompress it first"
             )));
         }
         Ok(())

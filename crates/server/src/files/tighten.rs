@@ -52,7 +52,7 @@ pub(crate) fn cluster(dir: &Path) {
         None => tighten(dir),
         Some(other) if is_open(dir) => tracing::warn!(
             dir = %dir.display(), other = %other.display(),
-            "the cluster's directory contains another directory, so it stays readable by others: use a separate directory"
+            "the cluster's directory contains another directory, so others can still read it: use a separate directory"
         ),
         Some(_) => {}
     }

@@ -111,11 +111,8 @@ fn a_cluster_is_restored_as_another() {
         std::fs::copy(cluster.dir.join(left), &there).unwrap();
         let refused = new.make(&["restore", &file, "--data-key", &key]);
         assert_eq!(refused.status.code(), Some(5), "{}", text(&refused));
-        assert!(
-            text(&refused).contains("files of another cluster") && text(&refused).contains(left),
-            "{}",
-            text(&refused)
-        );
+        let refused = text(&refused);
+        assert!(refused.contains("files of another cluster") && refused.contains(left), "{refused}");
         let files: Vec<_> = std::fs::read_dir(&new.dir).unwrap().map(|file| file.unwrap().path()).collect();
         assert_eq!(files, [there]);
         std::fs::remove_dir_all(&new.dir).unwrap();

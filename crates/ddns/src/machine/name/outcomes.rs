@@ -141,7 +141,8 @@ impl NameTask {
         self.query_next(server, left, observed, context)
     }
 
-    /// Chooses what the next update can be based on, after all families were queried. Confirms the name if no update is needed.
+    /// Chooses what the next update is based on, after all families were queried. Confirms the name if no update is
+    /// needed.
     fn choose_base(&mut self, server: usize, observed: &PerFamily<Option<ObservedRrset>>, context: &mut Context<'_>) {
         let Some(target) = self.target(context.now) else { return };
         let may_take_over = std::mem::take(&mut self.may_take_over);
@@ -182,8 +183,8 @@ impl NameTask {
         } else if self.saved.has_room() {
             self.base = Some((base, Origin { is_shown: true, foreign }));
         } else {
-            // Too many updates may still take effect. With one more, our records could no longer be distinguished from foreign
-            // ones.
+            // Too many updates may still take effect. With one more, own and foreign records could no longer be
+            // distinguished.
             let oldest = self.saved.attempts.iter().map(|attempt| attempt.sent_at_s).min().unwrap_or_default();
             let pause_s = oldest.saturating_add(ATTEMPT_LIFE_S).saturating_sub(context.now.unix_s).min(ATTEMPT_LIFE_S);
             self.pause(pause_s * 1_000, NameError::Unreachable(Failure::Silence), context);

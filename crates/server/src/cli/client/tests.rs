@@ -1,4 +1,4 @@
-//! Which node is requests next, and when none is.
+//! Which node gets a request after a failure.
 
 use super::*;
 use crate::problem::OUTCOME_UNKNOWN;
@@ -27,7 +27,7 @@ fn closed_port() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
-/// What a node response to anything but the question how it is.
+/// The response of a fake node to all requests but those for its status.
 #[derive(Clone, Copy)]
 pub(in crate::cli) enum FakeResponse {
     /// Closes the connection after the whole request.

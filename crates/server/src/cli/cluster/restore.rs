@@ -132,8 +132,8 @@ fn mark_old(config: &Path, old: &Config, new: &Path) -> usize {
 fn read_key(file: &Path) -> Result<DataKey, Problem> {
     let keys = DataKeyFile::new(file, None).load().map_err(|error| {
         Problem::new(Exit::Input, "cannot read the data key", error).at(file.display()).hint(
-            "use the file that `cluster backup --with-data-key` wrote beside the backup, or the data.key of a node of the \
-             old cluster with the wrapping.key of that node in the same directory",
+            "use the file that `cluster backup --with-data-key` wrote beside the backup, or the data.key of a node of \
+             the old cluster with the wrapping.key of that node in the same directory",
         )
     })?;
     replica_key(&keys, file)

@@ -34,8 +34,8 @@ pub(super) fn certificates(timeout: Duration, target: &Target) -> Result<(), Pro
         return print("every node uses a new key; the old keys are no longer accepted");
     }
     Err(Problem::new(Exit::Unreachable, "not every node uses a new key yet", waiting(&behind)).hint(
-        "every node must know the new keys before one is used. Start the node or remove it: the others then continue. To \
-         check, run this command again",
+        "every node must know the new keys before one is used. Start the node or remove it: the others then continue. \
+         To check, run this command again",
     ))
 }
 
@@ -88,7 +88,7 @@ pub(super) fn data_key(timeout: Duration, target: &Target) -> Result<(), Problem
     let why =
         if behind.is_empty() { "some secrets are still sealed with the old key".to_owned() } else { waiting(&behind) };
     Err(Problem::new(Exit::Unreachable, "the data key is not replaced yet", why)
-        .hint("start the node or remove it: the rotation then continues. `catamaran cluster status --json` shows its progress"))
+        .hint("start the node or remove it: the rotation then continues, as `catamaran cluster status --json` shows"))
 }
 
 /// Replaces the API token on this machine.

@@ -15,8 +15,8 @@ pub(super) struct KeyOut<'p> {
 }
 
 impl<'p> KeyOut<'p> {
-    /// Writes the key to a temporary file beside `file`, before the cluster gets it. A secret that cannot be stored must
-    /// not take effect. A file is overwritten only if it contains a key with this name.
+    /// Writes the key to a temporary file beside `file`, before the cluster gets it. A secret that cannot be stored
+    /// must not take effect. A file is overwritten only if it contains a key with this name.
     pub(super) fn begin(file: &'p Path, key: &TsigKey) -> Result<Self, Problem> {
         check(file, &key.name)?;
         let mut name = file.file_name().unwrap_or_default().to_owned();

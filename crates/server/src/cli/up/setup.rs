@@ -43,7 +43,7 @@ pub(crate) fn load_zones(arguments: &[String]) -> Result<Vec<ZoneToServe>, Probl
 pub(crate) struct Done {
     /// Lines for the user: unchanged zones, and commands to try.
     pub(crate) lines: Vec<String>,
-    /// Zones that every node must answer for before the cluster is ready. If existing are many, only some.
+    /// Zones that every node must answer for before the cluster is ready. If there are many, only some.
     pub(crate) probes: Vec<String>,
 }
 

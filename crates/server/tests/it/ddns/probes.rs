@@ -139,8 +139,8 @@ fn a_change_of_the_public_address_is_published() {
         dns(query, (*says.lock().unwrap()).into())
     });
     let more = format!(
-        "ipv4 = \"public\"\nipv6 = \"off\"\n[public_address]\nprivate = true\nperiod_s = 30\n[[public_address.probe]]\ndns = \
-         \"{probe}\"\nname = \"whoami.test\"\n"
+        "ipv4 = \"public\"\nipv6 = \"off\"\n[public_address]\nprivate = true\nperiod_s = 30\n[[public_address.probe]]\n\
+         dns = \"{probe}\"\nname = \"whoami.test\"\n"
     );
     let file = write_config(&cluster, &scratch, &[server(&cluster, &namespace, 1)], &more);
     let ddns = Running::start(&namespace, &file);
