@@ -73,7 +73,7 @@ fn verify(file: &Path, keys: Option<&DataKeys>) -> Result<u64, Problem> {
     let none = || Problem::new(Exit::Input, "cannot read the data key", "the file has no key");
     backup.verify_with_key(&disk, &keys.to_replica().ok_or_else(none)?).map_err(|error| match error {
         RestoreFailure::DataKey(_) => Problem::new(Exit::Failed, "the data key does not open the backup", error).hint(
-            "run this on a machine of the cluster, with its directory as --dir. If a data key rotation is running, retry",
+            "run this on a machine of the cluster, with its directory as --dir; during a data key rotation, retry",
         ),
         error => Problem::new(Exit::Failed, "the backup is damaged", error).at(file.display()),
     })
