@@ -430,6 +430,13 @@ stun = "stun.example"
     }
 
     #[test]
+    fn old_names_of_settings_are_read() {
+        let old = GOOD.replace("[public_address]", "[outside]").replace("[[public_address.", "[[outside.");
+        let old = old.replace("\"public\"", "\"outside\"");
+        assert!(old != GOOD && Config::parse(&old).unwrap() == Config::parse(GOOD).unwrap());
+    }
+
+    #[test]
     fn errors_have_the_line_and_a_suggestion() {
         for (from, to, line, what, hint) in [
             ("servers", "server", 2, "unknown key `server`", Some("`servers`")),
