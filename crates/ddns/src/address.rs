@@ -86,7 +86,7 @@ pub struct InterfaceAddress {
     pub interface: String,
     /// The address.
     pub address: IpAddr,
-    /// It is of the kind that changes by itself for privacy (RFC 8981).
+    /// It is a temporary address for privacy (RFC 8981).
     pub is_temporary: bool,
     /// New connections should not use it any more (RFC 4862 5.5.4).
     pub is_deprecated: bool,
@@ -128,8 +128,7 @@ pub fn is_usable(address: &IpAddr) -> bool {
     }
 }
 
-/// Whether it is reached from the whole Internet: in no block of the registries of special purpose (RFC 6890) that is
-/// not globally reachable.
+/// Whether it is globally reachable, according to the registries of special-purpose addresses (RFC 6890).
 #[must_use]
 pub fn is_public(address: &IpAddr) -> bool {
     is_usable(address)
@@ -168,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn public_addresses_are_told_from_those_of_special_purpose() {
+    fn public_and_special_purpose_addresses_are_distinguished() {
         for public in ["1.1.1.1", "100.128.0.1", "172.32.0.1", "192.0.1.1", "198.20.0.1", "2600::1", "2a00::1"] {
             assert!(is_public(&public.parse().unwrap()), "{public}");
         }

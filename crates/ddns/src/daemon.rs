@@ -1,12 +1,12 @@
-//! Drives the machine: gives it what happened, does what it wants done.
+//! The event loop: passes events to the state machine, and executes its actions.
 
 use crate::address::{Addresses, Family, InterfaceAddress};
 use crate::config::Config;
 use crate::files::{read_bounded, write_atomic};
 use crate::limits::{ADDRESSES_MAX, EVENTS_MAX, ONCE_MS, STATE_BYTES_MAX};
-use crate::machine::{Action, Machine, Notice, Options, Request, Standing, Trouble, Update};
-use crate::metrics::{Counters, Shown, serve};
-use crate::netlink::{Changes, look};
+use crate::machine::{Action, Machine, NameError, NameStatus, Notice, Options, Request, Update};
+use crate::metrics::{Counters, SharedPage, serve};
+use crate::netlink::{Changes, list_addresses};
 use crate::outcome::{Failure, Outcome};
 use crate::state::Saved;
 use crate::time::{Clock, sleep_ms};
@@ -21,31 +21,31 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 use tsig::client::ClientKey;
 
-/// How it is to run.
+/// Options of a run.
 #[derive(Clone, Copy, Debug)]
-pub struct Manner {
-    /// It ends when all names have what they shall have, or cannot get it.
+pub struct RunOptions {
+    /// Exit when all names are up to date or have failed.
     pub is_once: bool,
-    /// Nothing is sent to servers and nothing is written; implies `is_once`.
+    /// Send nothing to servers, and write no files. Implies `is_once`.
     pub is_dry_run: bool,
-    /// Each name takes the records over that are there.
+    /// Each name may take over foreign records once.
     pub take_over: bool,
 }
 
-/// Why it cannot run, or how it ended.
+/// Why the daemon exited or cannot start.
 #[derive(Debug)]
-pub enum Ended {
-    /// It was told to stop, or has done what it was to do once.
+pub enum ExitReason {
+    /// It was stopped, or a single run succeeded.
     Done,
-    /// Of one run: the servers refuse, or a name is an alias.
+    /// Single run: the servers refuse, or a name is an alias.
     Refused(String),
-    /// Of one run: a name has records of somebody else.
-    Anothers(String),
-    /// Of one run: no server, or no probe, answers.
+    /// Single run: a name has foreign records.
+    ForeignRecord(String),
+    /// Single run: no server or no probe answers.
     Unreachable(String),
-    /// It cannot run: what it wanted, which file or address it is about, and why.
+    /// It cannot run: the error, the file or address, and the reason.
     Failed(&'static str, String, io::Error),
-    /// Another process has the state file.
+    /// Another process has locked the state file.
     InUse(PathBuf),
 }
 
@@ -58,48 +58,48 @@ enum Event {
     Stop,
 }
 
-/// Tells a running daemon to stop.
+/// Stops a running daemon.
 pub struct Stopper(SyncSender<Event>);
 
 impl Stopper {
-    /// Gives the order.
+    /// Stops the daemon.
     pub fn stop(&self) {
-        // One that has ended needs no order.
+        // Fails only if the daemon has exited.
         let _ = self.0.send(Event::Stop);
     }
 }
 
-/// A daemon that has not begun.
+/// The daemon.
 pub struct Daemon {
     config: Arc<Config>,
     key: Arc<ClientKey>,
-    manner: Manner,
+    run_options: RunOptions,
     clock: Clock,
     machine: Machine,
     counters: Counters,
-    shown: Shown,
+    shown: SharedPage,
     page: String,
     can_save: bool,
     sender: SyncSender<Event>,
     events: Receiver<Event>,
-    /// Held as long as this process runs.
+    /// Keeps the state file locked.
     _lock: Option<File>,
 }
 
 impl Daemon {
-    /// Reads what is remembered; sends nothing yet.
+    /// Reads the state file. Sends nothing yet.
     ///
     /// # Errors
     /// Why it cannot run.
-    pub fn new(config: Config, key: ClientKey, manner: Manner) -> Result<Self, Ended> {
-        let lock = if manner.is_dry_run { None } else { Some(lock(&config)?) };
+    pub fn new(config: Config, key: ClientKey, run_options: RunOptions) -> Result<Self, ExitReason> {
+        let lock = if run_options.is_dry_run { None } else { Some(lock(&config)?) };
         let saved = load(&config);
         let mut seed = [0; 8];
-        // Without chance, jitter is the same each time: no reason not to run.
+        // Without random bytes, only the jitter is always the same.
         let _ = SystemRandom::new().fill(&mut seed);
         let options = Options {
-            is_dry_run: manner.is_dry_run,
-            take_over: manner.take_over,
+            is_dry_run: run_options.is_dry_run,
+            take_over: run_options.take_over,
             check_period_s: config.check_period_s,
             seed: u64::from_ne_bytes(seed),
         };
@@ -108,10 +108,10 @@ impl Daemon {
             machine: Machine::new(&config, saved, options),
             config: Arc::new(config),
             key: Arc::new(key),
-            manner,
+            run_options,
             clock: Clock::start(),
             counters: Counters::default(),
-            shown: Shown::default(),
+            shown: SharedPage::default(),
             page: String::new(),
             can_save: true,
             sender,
@@ -120,36 +120,36 @@ impl Daemon {
         })
     }
 
-    /// To be kept by whoever may want it to stop.
+    /// A handle that stops the daemon.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         Stopper(self.sender.clone())
     }
 
-    /// Runs until it is told to stop, or has done what it was to do once.
-    pub fn run(mut self) -> Ended {
+    /// Runs until it is stopped, or until a single run has finished.
+    pub fn run(mut self) -> ExitReason {
         if let Err(ended) = self.begin() {
             return ended;
         }
-        let is_once = self.manner.is_once || self.manner.is_dry_run;
+        let is_once = self.run_options.is_once || self.run_options.is_dry_run;
         loop {
             self.act();
             self.show();
             let now = self.clock.now();
-            if is_once && let Some(ended) = self.verdict() {
+            if is_once && let Some(ended) = self.run_result() {
                 return ended;
             }
             if is_once && now.ms > ONCE_MS {
-                return Ended::Unreachable("it took too long".into());
+                return ExitReason::Unreachable("the time limit of --once is reached".into());
             }
             let wait_ms = self.machine.wake_ms(now).map_or(60_000, |wake| wake.saturating_sub(now.ms)).min(60_000);
-            // What is due now is due when a millisecond has passed, and so it ends.
+            // At least a millisecond, so that the loop always makes progress.
             match self.events.recv_timeout(Duration::from_millis(wait_ms.max(1))) {
-                Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return Ended::Done,
+                Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return ExitReason::Done,
                 // The machine would wait forever for the thread. The service manager restarts the process.
                 Ok(Event::Panicked(thread)) => {
-                    let bug = io::Error::other("it panicked, which is a bug, please report it");
-                    return Ended::Failed("a thread has ended", thread.into(), bug);
+                    let bug = io::Error::other("this is a bug, please report it");
+                    return ExitReason::Failed("a thread panicked", thread.into(), bug);
                 }
                 Ok(event) => self.handle(event),
                 Err(RecvTimeoutError::Timeout) => self.machine.handle_time(self.clock.now()),
@@ -157,37 +157,38 @@ impl Daemon {
         }
     }
 
-    fn begin(&self) -> Result<(), Ended> {
+    fn begin(&self) -> Result<(), ExitReason> {
         let failed = |what, place: &str| {
             let place = place.to_owned();
-            move |error| Ended::Failed(what, place, error)
+            move |error| ExitReason::Failed(what, place, error)
         };
-        if let Some(address) = self.config.metrics_listen.filter(|_| !self.manner.is_once && !self.manner.is_dry_run) {
-            let listener =
-                TcpListener::bind(address).map_err(failed("metrics cannot be served", &address.to_string()))?;
+        if let Some(address) =
+            self.config.metrics_listen.filter(|_| !self.run_options.is_once && !self.run_options.is_dry_run)
+        {
+            let listener = TcpListener::bind(address).map_err(failed("cannot serve metrics", &address.to_string()))?;
             let shown = self.shown.clone();
             self.spawn("metrics", move || serve(&listener, &shown))
-                .map_err(failed("a thread cannot be started", "metrics"))?;
+                .map_err(failed("cannot start a thread", "metrics"))?;
         }
-        // First what hears of changes, then the first look: no change falls between them.
-        let changes = Changes::subscribe().map_err(failed("addresses cannot be watched", "netlink"))?;
+        // Subscribe before the first list, so that no change is missed.
+        let changes = Changes::subscribe().map_err(failed("cannot watch addresses", "netlink"))?;
         let sender = self.sender.clone();
         let watch = move || {
             loop {
-                match look() {
+                match list_addresses() {
                     Ok(addresses) => {
-                        // Nobody listens any more: the process ends.
+                        // The send fails only if the process is exiting.
                         let Ok(()) = sender.send(Event::Interfaces(addresses)) else { return };
                     }
-                    Err(error) => tracing::warn!(%error, "addresses cannot be listed"),
+                    Err(error) => tracing::warn!(%error, "cannot list addresses"),
                 }
                 if let Err(error) = changes.wait() {
-                    tracing::warn!(%error, "changes of addresses cannot be heard");
+                    tracing::warn!(%error, "cannot watch addresses");
                     sleep_ms(1_000);
                 }
             }
         };
-        self.spawn("addresses", watch).map_err(failed("a thread cannot be started", "addresses"))
+        self.spawn("addresses", watch).map_err(failed("cannot start a thread", "addresses"))
     }
 
     fn handle(&mut self, event: Event) {
@@ -203,7 +204,7 @@ impl Daemon {
         }
     }
 
-    /// Does what the machine wants done.
+    /// Executes the actions of the state machine.
     fn act(&mut self) {
         while let Some(action) = self.machine.poll_action() {
             match action {
@@ -213,27 +214,27 @@ impl Daemon {
                     if let Err(error) = written {
                         self.counters.state_failed();
                         let file = self.config.state_file.display();
-                        tracing::error!(%file, %error, "the state cannot be written, so nothing is sent");
+                        tracing::error!(%file, %error, "cannot write the state file, so no updates are sent");
                     }
                 }
                 Action::Send(request) => self.send(request),
                 Action::Probe { token, probe, family } => self.probe(token, probe, family),
-                Action::Tell(notice) => self.tell(&notice),
+                Action::Report(notice) => self.report(&notice),
             }
         }
     }
 
     fn send(&mut self, request: Request) {
-        let (Request::Update { token, server, .. } | Request::Look { token, server, .. }) = request;
+        let (Request::Update { token, server, .. } | Request::Query { token, server, .. }) = request;
         let fail = |why: String| Outcome::Unreachable(Failure::Network(why));
         if !self.can_save && matches!(request, Request::Update { .. }) {
-            let outcome = fail("the state cannot be written".into());
+            let outcome = fail("cannot write the state file".into());
             return self.machine.handle_outcome(token, outcome, self.clock.now());
         }
         let (config, key, sender) = (self.config.clone(), self.key.clone(), self.sender.clone());
         let ask = move || {
             let outcome = exchange::ask(&request, &config.servers[server], &config.zone, &key);
-            // Nobody listens any more: the process ends.
+            // The send fails only if the process is exiting.
             let _ = sender.send(Event::Outcome(token, outcome));
         };
         if let Err(error) = self.spawn("exchange", ask) {
@@ -244,12 +245,12 @@ impl Daemon {
     fn probe(&mut self, token: u64, probe: usize, family: Family) {
         let (config, sender) = (self.config.clone(), self.sender.clone());
         let ask = move || {
-            let (probe, authorities) = (&config.outside.probes[probe], &config.outside.authorities_file);
+            let (probe, authorities) = (&config.public_address.probes[probe], &config.public_address.authorities_file);
             let answer = probe::ask(probe, family, authorities);
             if let Err(why) = &answer {
-                tracing::debug!(kind = probe.kind(), family = family.label(), %why, "a probe said nothing");
+                tracing::debug!(kind = probe.kind(), family = family.label(), %why, "a probe failed");
             }
-            // Nobody listens any more: the process ends.
+            // The send fails only if the process is exiting.
             let _ = sender.send(Event::Probe(token, probe.kind(), answer.ok()));
         };
         if self.spawn("probe", ask).is_err() {
@@ -257,48 +258,48 @@ impl Daemon {
         }
     }
 
-    fn tell(&mut self, notice: &Notice) {
+    fn report(&mut self, notice: &Notice) {
         self.counters.count(notice);
         let server = |index: &usize| self.config.servers[*index].to_string();
         match notice {
             Notice::Wanted { name, family, addresses } => {
-                let addresses = addresses.as_ref().map_or("left alone".to_owned(), list);
-                tracing::info!(%name, family = family.label(), addresses, "what the name shall have");
+                let addresses = addresses.as_ref().map_or("not managed".to_owned(), list);
+                tracing::info!(%name, family = family.label(), addresses, "target addresses changed");
             }
             Notice::Updated { server: at, update } => {
                 tracing::info!(server = server(at), name = %update.owner, change = describe(update), "updated");
             }
-            Notice::Would { server: at, update } => {
-                let would = format!("would ask {} to change {}: {}", server(at), update.owner, describe(update));
-                // Who reads no more wants to know no more.
+            Notice::DryRun { server: at, update } => {
+                let would = format!("would update {} on {}: {}", update.owner, server(at), describe(update));
+                // The reader may have closed the pipe.
                 let _ = writeln!(io::stdout(), "{would}");
             }
             Notice::Confirmed { server: at, name } => {
-                tracing::info!(server = server(at), %name, "the server has it already");
+                tracing::info!(server = server(at), %name, "already up to date");
             }
             Notice::ServerFailed { server: at, name, why } => {
-                tracing::warn!(server = server(at), %name, why, "the server did not do it");
+                tracing::warn!(server = server(at), %name, why, "request failed");
             }
-            Notice::Resting { name, rest_ms, trouble } => {
-                tracing::warn!(%name, rest_ms, why = explain(trouble), "tried again later");
+            Notice::RetryLater { name, pause_ms, error } => {
+                tracing::warn!(%name, pause_ms, why = explain(error), "update failed; it is retried later");
             }
-            Notice::Outside { family, found: Ok(address) } => {
-                tracing::debug!(family = family.label(), %address, "the outside address");
+            Notice::PublicAddress { family, found: Ok(address) } => {
+                tracing::debug!(family = family.label(), %address, "found the public address");
             }
-            Notice::Outside { family, found: Err(answered) } => {
-                tracing::warn!(family = family.label(), answered, "no outside address that enough probes agree on");
+            Notice::PublicAddress { family, found: Err(answered) } => {
+                tracing::warn!(family = family.label(), answered, "not enough probes agree on a public address");
             }
         }
     }
 
-    /// Starts a thread; the daemon ends when it panics.
+    /// Starts a thread. The daemon exits if it panics.
     fn spawn(&self, name: &'static str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
         spawn(name, self.sender.clone(), run)
     }
 
-    /// Shows metrics when they have changed.
+    /// Updates the metrics if they have changed.
     fn show(&mut self) {
-        if self.manner.is_dry_run {
+        if self.run_options.is_dry_run {
             return;
         }
         let servers: Vec<String> = self.config.servers.iter().map(ToString::to_string).collect();
@@ -309,40 +310,44 @@ impl Daemon {
         if let Some(file) = &self.config.metrics_file
             && let Err(error) = write_atomic(file, page.as_bytes(), false)
         {
-            tracing::warn!(file = %file.display(), %error, "metrics cannot be written");
+            tracing::warn!(file = %file.display(), %error, "cannot write metrics");
         }
         *self.shown.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = page.clone();
         self.page = page;
     }
 
-    /// How one run ended, when it has.
-    fn verdict(&self) -> Option<Ended> {
+    /// The result of a single run. `None` while it is running.
+    fn run_result(&self) -> Option<ExitReason> {
         let mut unreachable = None;
         let mut refused = None;
-        let mut anothers = None;
-        for (name, standing) in self.machine.standings(self.clock.now()) {
-            match standing {
-                Standing::Busy => return None,
-                Standing::Settled => {}
-                Standing::Troubled(trouble @ Trouble::Unreachable(_)) => {
-                    unreachable = Some(format!("{name}: {}", explain(&trouble)));
+        let mut foreign = None;
+        for (name, status) in self.machine.name_statuses(self.clock.now()) {
+            match status {
+                NameStatus::Pending => return None,
+                NameStatus::UpToDate => {}
+                NameStatus::Failed(error @ NameError::Unreachable(_)) => {
+                    unreachable = Some(format!("{name}: {}", explain(&error)));
                 }
-                Standing::Troubled(trouble @ Trouble::Anothers(_)) if !self.manner.take_over && !is_alias(&trouble) => {
-                    anothers = Some(format!("{name}: {}", explain(&trouble)));
+                NameStatus::Failed(error @ NameError::ForeignRecord(_))
+                    if !self.run_options.take_over && !is_alias(&error) =>
+                {
+                    foreign = Some(format!("{name}: {}", explain(&error)));
                 }
-                Standing::Troubled(trouble) => refused = Some(format!("{name}: {}", explain(&trouble))),
+                NameStatus::Failed(error) => refused = Some(format!("{name}: {}", explain(&error))),
             }
         }
-        if let Some(family) = self.machine.without_outside().next() {
-            unreachable.get_or_insert(format!("no outside address of {} was found", family.label()));
+        if let Some(family) = self.machine.without_public_address().next() {
+            unreachable.get_or_insert(format!("no public {} address was found", family.label()));
         }
-        let ended =
-            refused.map(Ended::Refused).or(anothers.map(Ended::Anothers)).or(unreachable.map(Ended::Unreachable));
-        Some(ended.unwrap_or(Ended::Done))
+        let ended = refused
+            .map(ExitReason::Refused)
+            .or(foreign.map(ExitReason::ForeignRecord))
+            .or(unreachable.map(ExitReason::Unreachable));
+        Some(ended.unwrap_or(ExitReason::Done))
     }
 }
 
-/// Reports a panic of the thread that holds it.
+/// Reports a panic of its thread when it is dropped.
 struct PanicReport(&'static str, SyncSender<Event>);
 
 impl Drop for PanicReport {
@@ -363,16 +368,16 @@ fn spawn(name: &'static str, events: SyncSender<Event>, run: impl FnOnce() + Sen
     std::thread::Builder::new().name(name.into()).spawn(run).map(drop)
 }
 
-/// Two that keep the same names would take turns in undoing each other.
-fn lock(config: &Config) -> Result<File, Ended> {
+/// Locks the state file: two processes with the same names would undo each other's updates.
+fn lock(config: &Config) -> Result<File, ExitReason> {
     let mut name = config.state_file.clone().into_os_string();
     name.push(".lock");
     let path = PathBuf::from(name);
-    let failed = |error| Ended::Failed("the state cannot be kept", path.display().to_string(), error);
+    let failed = |error| ExitReason::Failed("cannot lock the state file", path.display().to_string(), error);
     let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(Ended::InUse(config.state_file.clone())),
+        Err(TryLockError::WouldBlock) => Err(ExitReason::InUse(config.state_file.clone())),
         Err(TryLockError::Error(error)) => Err(failed(error)),
     }
 }
@@ -388,7 +393,7 @@ fn load(config: &Config) -> Saved {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Saved::new(&zone),
         Err(error) => error.to_string(),
     };
-    tracing::warn!(%file, why, "the state cannot be used: what is not as it shall be is taken for another's");
+    tracing::warn!(%file, why, "cannot use the state file; records that differ from the target are treated as foreign");
     Saved::new(&zone)
 }
 
@@ -406,16 +411,16 @@ fn describe(update: &Update) -> String {
     format!("{}, TTL {}", changes.collect::<Vec<_>>().join("; "), update.ttl)
 }
 
-/// Nobody can take an alias over.
-const fn is_alias(trouble: &Trouble) -> bool {
-    matches!(trouble, Trouble::Anothers(seen) if seen.is_alias)
+/// An alias cannot be taken over.
+const fn is_alias(error: &NameError) -> bool {
+    matches!(error, NameError::ForeignRecord(observed) if observed.is_alias)
 }
 
-fn explain(trouble: &Trouble) -> String {
-    match trouble {
-        Trouble::Anothers(seen) if seen.is_alias => "the name is an alias".into(),
-        Trouble::Anothers(seen) => format!("the name has records of somebody else: {}", list(&seen.addresses)),
-        Trouble::Refused(refusal) => refusal.to_string(),
-        Trouble::Unreachable(failure) => failure.to_string(),
+fn explain(error: &NameError) -> String {
+    match error {
+        NameError::ForeignRecord(observed) if observed.is_alias => "the name is an alias".into(),
+        NameError::ForeignRecord(observed) => format!("the name has foreign records: {}", list(&observed.addresses)),
+        NameError::Refused(refusal) => refusal.to_string(),
+        NameError::Unreachable(failure) => failure.to_string(),
     }
 }

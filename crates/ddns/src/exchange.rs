@@ -1,5 +1,5 @@
-//! One request to one server: signed once, the same bytes again while nothing comes, so that whatever arrives twice is
-//! known for a repeat; over UDP, and over TCP where it is large or the response was.
+//! Sends one request to one server. It is signed once, and retries send the same bytes, so that the server recognizes
+//! repeats. Uses TCP for large requests and after truncated responses.
 
 #[cfg(test)]
 mod tests;
@@ -9,7 +9,7 @@ use crate::limits::{
     DATAGRAMS_MAX, MESSAGE_BYTES_MAX, SERVER_ADDRESSES_MAX, TCP_MS, UDP_REQUEST_BYTES_MAX, UDP_TRIES_MAX, UDP_TRY_MS,
 };
 use crate::machine::Request;
-use crate::message::{Heard, compose, hear};
+use crate::message::{ParsedResponse, compose, parse_response};
 use crate::outcome::{Failure, Outcome, Refusal};
 use crate::time::{Deadline, unix_s};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -20,13 +20,13 @@ use tsig::client::ClientKey;
 use wire::Name;
 use wire::number::Rcode;
 
-/// Asks a server, over all its addresses, and says what became of it.
+/// Sends a request to a server, over all its addresses. Returns the outcome.
 pub(crate) fn ask(request: &Request, server: &Endpoint, zone: &Name, key: &ClientKey) -> Outcome {
     let mut id = [0; 2];
-    // An ID that can be guessed costs nothing here: the response is signed.
+    // A guessable ID is harmless, since responses are signed.
     let _ = SystemRandom::new().fill(&mut id);
     let message = compose(request, zone, u16::from_be_bytes(id));
-    let Ok(asked) = key.sign(message, unix_s()) else {
+    let Ok(signed_request) = key.sign(message, unix_s()) else {
         return Outcome::Unreachable(Failure::Network("the update is too large for a message".into()));
     };
     let addresses = match resolve(server) {
@@ -34,17 +34,17 @@ pub(crate) fn ask(request: &Request, server: &Endpoint, zone: &Name, key: &Clien
         Err(error) => return Outcome::Unreachable(Failure::Network(format!("{server}: {error}"))),
     };
     let mut last = Failure::Network(format!("{server} has no address"));
-    let mut hearsay = None;
+    let mut unauthenticated = None;
     for address in addresses.into_iter().take(SERVER_ADDRESSES_MAX) {
-        let mut exchange = Exchange { request, asked: &asked, key, hearsay: None };
+        let mut exchange = Exchange { request, signed_request: &signed_request, key, unauthenticated: None };
         match exchange.run(address) {
             Ok(outcome) => return outcome,
             Err(error) if is_silence(&error) => last = Failure::Silence,
             Err(error) => last = Failure::Network(format!("{address}: {error}")),
         }
-        hearsay = exchange.hearsay.or(hearsay);
+        unauthenticated = exchange.unauthenticated.or(unauthenticated);
     }
-    match hearsay {
+    match unauthenticated {
         None => Outcome::Unreachable(last),
         Some(Refusal::Unsigned(rcode @ (Rcode::SERVFAIL | Rcode::NOERROR))) => {
             Outcome::Unreachable(Failure::Rcode(rcode))
@@ -53,12 +53,12 @@ pub(crate) fn ask(request: &Request, server: &Endpoint, zone: &Name, key: &Clien
     }
 }
 
-/// The addresses of a host; those of names as the machine's resolver has them.
+/// The addresses of a host, from the resolver of this machine.
 pub(crate) fn resolve(endpoint: &Endpoint) -> io::Result<Vec<SocketAddr>> {
     (endpoint.host.as_str(), endpoint.port).to_socket_addrs().map(Iterator::collect)
 }
 
-/// A UDP socket that takes datagrams of one address only, and hears when nobody is there.
+/// A connected UDP socket: it accepts datagrams from one address only, and gets ICMP errors.
 pub(crate) fn udp_to(address: SocketAddr) -> io::Result<UdpSocket> {
     let any: IpAddr = match address {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -69,22 +69,22 @@ pub(crate) fn udp_to(address: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Whether nothing came in time.
+/// Whether an error is a timeout.
 pub(crate) fn is_silence(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
 struct Exchange<'a> {
     request: &'a Request,
-    asked: &'a [u8],
+    signed_request: &'a [u8],
     key: &'a ClientKey,
-    /// What somebody said who may be anybody.
-    hearsay: Option<Refusal>,
+    /// The last unsigned response.
+    unauthenticated: Option<Refusal>,
 }
 
 impl Exchange<'_> {
     fn run(&mut self, address: SocketAddr) -> io::Result<Outcome> {
-        if self.asked.len() <= UDP_REQUEST_BYTES_MAX
+        if self.signed_request.len() <= UDP_REQUEST_BYTES_MAX
             && let Some(outcome) = self.over_udp(address)?
         {
             return Ok(outcome);
@@ -92,13 +92,13 @@ impl Exchange<'_> {
         self.over_tcp(address)
     }
 
-    /// `None`: it is to be asked over TCP.
+    /// `None`: the request must be repeated over TCP.
     fn over_udp(&mut self, address: SocketAddr) -> io::Result<Option<Outcome>> {
         let socket = udp_to(address)?;
         let mut response = vec![0; MESSAGE_BYTES_MAX];
         let mut datagrams = 0;
         for _ in 0..UDP_TRIES_MAX {
-            socket.send(self.asked)?;
+            socket.send(self.signed_request)?;
             let deadline = Deadline::after_ms(UDP_TRY_MS);
             while let Some(left) = deadline.left().filter(|_| datagrams < DATAGRAMS_MAX) {
                 socket.set_read_timeout(Some(left))?;
@@ -108,10 +108,10 @@ impl Exchange<'_> {
                     Err(error) => return Err(error),
                 };
                 datagrams += 1;
-                match self.hear(&response[..len]) {
-                    Heard::Outcome(outcome) => return Ok(Some(outcome)),
-                    Heard::Truncated => return Ok(None),
-                    Heard::Hearsay(_) | Heard::Noise => {}
+                match self.parse(&response[..len]) {
+                    ParsedResponse::Outcome(outcome) => return Ok(Some(outcome)),
+                    ParsedResponse::Truncated => return Ok(None),
+                    ParsedResponse::Unauthenticated(_) | ParsedResponse::Ignored => {}
                 }
             }
         }
@@ -123,25 +123,25 @@ impl Exchange<'_> {
         let mut stream = TcpStream::connect_timeout(&address, Duration::from_millis(TCP_MS))?;
         stream.set_write_timeout(Some(Duration::from_millis(TCP_MS)))?;
         // RFC 7766 8: prefix and message in one write.
-        stream.write_all(&[&(self.asked.len() as u16).to_be_bytes(), self.asked].concat())?;
+        stream.write_all(&[&(self.signed_request.len() as u16).to_be_bytes(), self.signed_request].concat())?;
         for _ in 0..DATAGRAMS_MAX {
             let mut prefix = [0; 2];
             read_until(&mut stream, &mut prefix, &deadline)?;
             let mut response = vec![0; usize::from(u16::from_be_bytes(prefix))];
             read_until(&mut stream, &mut response, &deadline)?;
-            if let Heard::Outcome(outcome) = self.hear(&response) {
+            if let ParsedResponse::Outcome(outcome) = self.parse(&response) {
                 return Ok(outcome);
             }
         }
         Err(ErrorKind::TimedOut.into())
     }
 
-    fn hear(&mut self, response: &[u8]) -> Heard {
-        let heard = hear(self.request, self.asked, response, self.key, unix_s());
-        if let Heard::Hearsay(refusal) = heard {
-            self.hearsay = Some(refusal);
+    fn parse(&mut self, response: &[u8]) -> ParsedResponse {
+        let parsed = parse_response(self.request, self.signed_request, response, self.key, unix_s());
+        if let ParsedResponse::Unauthenticated(refusal) = parsed {
+            self.unauthenticated = Some(refusal);
         }
-        heard
+        parsed
     }
 }
 

@@ -1,4 +1,4 @@
-//! Files: read up to a bound, written whole or not at all.
+//! Reads files up to a limit, and writes files atomically.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -20,7 +20,7 @@ pub(crate) fn write_atomic(path: &Path, bytes: &[u8], is_synced: bool) -> io::Re
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".new-{}", std::process::id()));
     let new = path.with_file_name(name);
-    // A left-over of a crash.
+    // Left by a crash.
     let _ = std::fs::remove_file(&new);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&new)?;
     file.write_all(bytes)?;

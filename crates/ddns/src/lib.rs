@@ -1,36 +1,36 @@
-//! The client that keeps a name on a changing address (`catamaran ddns`), with any server of RFC 2136.
+//! A dynamic DNS client (`catamaran ddns`) for any server with RFC 2136 updates.
 //!
 //! ```text
 //!   netlink --> interfaces --+                       +--> state file
 //!                            +--> machine (decides) -+--> message --> exchange --> response --> outcome --> machine
-//!   probe   --> outside -----+                       +--> metrics, log
+//!   probe   --> public addr -+                       +--> metrics, log
 //! ```
 //!
-//! What is done is decided in `machine`, which knows no clock, socket or file; `daemon` drives it.
+//! The state machine in `machine` makes all decisions, without clocks, sockets and files. `daemon` drives it.
 #![forbid(unsafe_code)]
 // The print macros panic when the reader of the output is gone.
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
 pub mod limits;
 
-// What the operator says.
+// Settings.
 pub mod config;
-// Addresses, and what is remembered of them.
+// Addresses, and the state file.
 pub mod address;
 pub mod state;
-// What to do next.
+// The state machine.
 pub mod machine;
 pub mod outcome;
-// What is said to servers, and what they say.
+// Messages to and from servers.
 mod files;
 pub mod message;
 
-// How it is done: clocks, files, sockets.
+// Clocks, files and sockets.
 mod exchange;
 mod metrics;
 mod netlink;
 mod probe;
 mod time;
-// All of it together.
+// The event loop.
 mod daemon;
-pub use daemon::{Daemon, Ended, Manner, Stopper};
+pub use daemon::{Daemon, ExitReason, RunOptions, Stopper};

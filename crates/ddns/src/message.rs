@@ -1,20 +1,20 @@
-//! The messages to servers, and what their responses mean.
+//! Builds requests, and parses responses.
 
 use crate::address::{Family, from_rdata, rdata};
 use crate::machine::{Change, Request, Update};
-use crate::outcome::{Failure, Outcome, Refusal, Seen};
+use crate::outcome::{Failure, ObservedRrset, Outcome, Refusal};
 use tsig::client::{ClientKey, Unverified, UpdateBuilder};
 use wire::Name;
 use wire::builder::MessageBuilder;
 use wire::number::{Class, Rcode, Rtype};
 use wire::parse::{Message, Section};
 
-/// The bytes of a request, not signed.
+/// The bytes of an unsigned request.
 #[must_use]
 pub fn compose(request: &Request, zone: &Name, id: u16) -> Vec<u8> {
     match request {
         Request::Update { update, .. } => compose_update(update, zone, id),
-        Request::Look { owner, family, .. } => MessageBuilder::query(id, owner.as_ref(), family.rtype()).build(),
+        Request::Query { owner, family, .. } => MessageBuilder::query(id, owner.as_ref(), family.rtype()).build(),
     }
 }
 
@@ -22,7 +22,7 @@ fn compose_update(update: &Update, zone: &Name, id: u16) -> Vec<u8> {
     let owner = update.owner.as_ref();
     let mut message = UpdateBuilder::new(id, zone.as_ref());
     if update.changes.iter().any(|change| !change.to.is_empty()) {
-        // RFC 2136 3.4.2.2: what is added beside a CNAME is left out without a word.
+        // RFC 2136 3.4.2.2: records added beside a CNAME are ignored without an error.
         message = message.require_no_rrset(owner, Rtype::CNAME);
     }
     for Change { family, from, .. } in &update.changes {
@@ -43,44 +43,50 @@ fn compose_update(update: &Update, zone: &Name, id: u16) -> Vec<u8> {
     message.finish()
 }
 
-/// What a response says.
+/// A parsed response.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Heard {
-    /// It is for us and signed: this became of the request.
+pub enum ParsedResponse {
+    /// A signed response with the outcome.
     Outcome(Outcome),
-    /// It is for us and signed, and has no room for the answer: the same is to be asked over TCP.
+    /// A signed, truncated response: the request must be repeated over TCP.
     Truncated,
-    /// It is for us, and anybody can have written it: better is waited for, and this is told if nothing better comes.
-    Hearsay(Refusal),
-    /// It is nothing.
-    Noise,
+    /// An unsigned response, which may be forged. It counts only if no signed response arrives.
+    Unauthenticated(Refusal),
+    /// Not a response to this request.
+    Ignored,
 }
 
-/// Reads a response to `asked`, which is `request` as `key` signed it.
+/// Parses a response to `request`, whose signed bytes are `signed_request`.
 #[must_use]
-pub fn hear(request: &Request, asked: &[u8], response: &[u8], key: &ClientKey, now_s: u64) -> Heard {
-    let Ok(message) = Message::parse(response) else { return Heard::Noise };
+pub fn parse_response(
+    request: &Request,
+    signed_request: &[u8],
+    response: &[u8],
+    key: &ClientKey,
+    now_s: u64,
+) -> ParsedResponse {
+    let Ok(message) = Message::parse(response) else { return ParsedResponse::Ignored };
     let rcode = message.rcode();
-    let verified = match key.verify(asked, response, now_s) {
+    let verified = match key.verify(signed_request, response, now_s) {
         Ok(verified) => verified,
-        Err(Unverified::Foreign | Unverified::BadMac) => return Heard::Noise,
-        Err(Unverified::Error(error)) => return Heard::Hearsay(Refusal::Key(error)),
-        Err(Unverified::BadTime) => return Heard::Hearsay(Refusal::Clock(None)),
-        Err(Unverified::Unsigned) => return Heard::Hearsay(Refusal::Unsigned(rcode)),
+        Err(Unverified::Foreign | Unverified::BadMac) => return ParsedResponse::Ignored,
+        Err(Unverified::Error(error)) => return ParsedResponse::Unauthenticated(Refusal::Key(error)),
+        Err(Unverified::BadTime) => return ParsedResponse::Unauthenticated(Refusal::Clock(None)),
+        Err(Unverified::Unsigned) => return ParsedResponse::Unauthenticated(Refusal::Unsigned(rcode)),
     };
     if verified.error == Rcode::BADTIME {
-        return Heard::Outcome(Outcome::Refused(Refusal::Clock(verified.server_time_s)));
+        return ParsedResponse::Outcome(Outcome::Refused(Refusal::Clock(verified.server_time_s)));
     }
     if message.header().tc {
-        return Heard::Truncated;
+        return ParsedResponse::Truncated;
     }
-    Heard::Outcome(match request {
-        Request::Update { .. } => updated(rcode),
-        Request::Look { owner, family, .. } => looked(rcode, &message, owner, *family),
+    ParsedResponse::Outcome(match request {
+        Request::Update { .. } => update_outcome(rcode),
+        Request::Query { owner, family, .. } => query_outcome(rcode, &message, owner, *family),
     })
 }
 
-fn updated(rcode: Rcode) -> Outcome {
+fn update_outcome(rcode: Rcode) -> Outcome {
     match rcode {
         Rcode::NOERROR => Outcome::Done,
         // RFC 2136 3.2.
@@ -90,22 +96,22 @@ fn updated(rcode: Rcode) -> Outcome {
     }
 }
 
-fn looked(rcode: Rcode, message: &Message<'_>, owner: &Name, family: Family) -> Outcome {
+fn query_outcome(rcode: Rcode, message: &Message<'_>, owner: &Name, family: Family) -> Outcome {
     match rcode {
         Rcode::NOERROR | Rcode::NXDOMAIN => {}
         Rcode::SERVFAIL => return Outcome::Unreachable(Failure::Rcode(rcode)),
         _ => return Outcome::Refused(Refusal::Rcode(rcode)),
     }
-    let mut seen = Seen::default();
+    let mut observed = ObservedRrset::default();
     for record in message.records(Section::Answer).flatten().filter(|record| record.class == Class::IN) {
         // RFC 6672 3.1: a DNAME is above the name; a CNAME that is made from it is at the name.
         let is_at_name = record.owner.as_ref() == owner.as_ref();
         if record.rtype == Rtype::CNAME && is_at_name {
-            seen.is_alias = true;
+            observed.is_alias = true;
         } else if record.rtype == family.rtype() && is_at_name {
-            seen.addresses.extend(from_rdata(family, record.rdata()));
-            seen.ttl = Some(record.ttl);
+            observed.addresses.extend(from_rdata(family, record.rdata()));
+            observed.ttl = Some(record.ttl);
         }
     }
-    Outcome::Seen(seen)
+    Outcome::Observed(observed)
 }

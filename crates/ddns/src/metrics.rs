@@ -1,7 +1,7 @@
-//! What monitoring is told: the text format of Prometheus, in a file for node_exporter or over HTTP.
+//! Metrics in the text format of Prometheus, in a file for node_exporter or over HTTP.
 
 use crate::limits::{METRICS_MS, METRICS_REQUEST_BYTES_MAX};
-use crate::machine::{Machine, Notice, Now, Standing, Trouble};
+use crate::machine::{Machine, NameError, NameStatus, Notice, Now};
 use crate::time::Deadline;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,10 +14,10 @@ use std::sync::{Arc, Mutex};
 pub(crate) struct Counters {
     updates: u64,
     confirmations: u64,
-    /// By the server's place.
+    /// By the server's index.
     server_failures: BTreeMap<usize, u64>,
     address_changes: u64,
-    /// By kind, and whether an address was said.
+    /// By kind, and whether the probe answered.
     probes: BTreeMap<(&'static str, bool), u64>,
     state_failures: u64,
 }
@@ -29,7 +29,7 @@ impl Counters {
             Notice::Confirmed { .. } => self.confirmations += 1,
             Notice::ServerFailed { server, .. } => *self.server_failures.entry(*server).or_default() += 1,
             Notice::Wanted { .. } => self.address_changes += 1,
-            Notice::Would { .. } | Notice::Resting { .. } | Notice::Outside { .. } => {}
+            Notice::DryRun { .. } | Notice::RetryLater { .. } | Notice::PublicAddress { .. } => {}
         }
     }
 
@@ -44,34 +44,38 @@ impl Counters {
     /// The page.
     pub(crate) fn page(&self, machine: &Machine, servers: &[String], now: Now) -> String {
         let mut page = Page(String::new());
-        page.family("updates_total", "counter", "Updates that a server has carried out.");
+        page.family("updates_total", "counter", "Updates that a server has applied.");
         page.line("updates_total", &[], self.updates);
-        page.family("confirmations_total", "counter", "Times that a server was found to have what it shall have.");
+        page.family("confirmations_total", "counter", "Checks that found a name up to date.");
         page.line("confirmations_total", &[], self.confirmations);
-        page.family("address_changes_total", "counter", "Times that a family of a name was to have other addresses.");
+        page.family("address_changes_total", "counter", "Changes of the target addresses of a name and family.");
         page.line("address_changes_total", &[], self.address_changes);
-        page.family("server_failures_total", "counter", "Requests that a server did not answer, or refused.");
+        page.family("server_failures_total", "counter", "Requests that a server did not answer or refused.");
         for (index, server) in servers.iter().enumerate() {
             let failures = self.server_failures.get(&index).copied().unwrap_or_default();
             page.line("server_failures_total", &[("server", server)], failures);
         }
-        page.family("probes_total", "counter", "Probes for the outside address.");
+        page.family("probes_total", "counter", "Probes for the public address.");
         for ((kind, answered), count) in &self.probes {
             let outcome = if *answered { "answered" } else { "failed" };
             page.line("probes_total", &[("kind", kind), ("outcome", outcome)], *count);
         }
-        page.family("state_failures_total", "counter", "Times that the state file could not be written.");
+        page.family("state_failures_total", "counter", "Failed writes of the state file.");
         page.line("state_failures_total", &[], self.state_failures);
-        page.family("settled", "gauge", "Whether the name has what it shall have, as far as is known.");
-        for (name, standing) in machine.standings(now) {
-            page.line("settled", &[("name", &name.to_string())], u64::from(standing == Standing::Settled));
+        page.family("settled", "gauge", "Whether the name is up to date, as far as is known.");
+        for (name, status) in machine.name_statuses(now) {
+            page.line("settled", &[("name", &name.to_string())], u64::from(status == NameStatus::UpToDate));
         }
-        page.family("conflict", "gauge", "Whether somebody else has records at the name.");
-        for (name, standing) in machine.standings(now) {
-            let is_conflict = matches!(standing, Standing::Troubled(Trouble::Anothers(_)));
+        page.family("conflict", "gauge", "Whether the name has foreign records.");
+        for (name, status) in machine.name_statuses(now) {
+            let is_conflict = matches!(status, NameStatus::Failed(NameError::ForeignRecord(_)));
             page.line("conflict", &[("name", &name.to_string())], u64::from(is_conflict));
         }
-        page.family("confirmed_timestamp_seconds", "gauge", "When a server last acknowledged or showed the records.");
+        page.family(
+            "confirmed_timestamp_seconds",
+            "gauge",
+            "When a server last confirmed the records, in seconds since 1970.",
+        );
         for (name, at_s) in machine.confirmed_at_s() {
             page.line("confirmed_timestamp_seconds", &[("name", &name.to_string())], at_s);
         }
@@ -97,24 +101,24 @@ impl Page {
     }
 }
 
-/// The page as it is shown.
-pub(crate) type Shown = Arc<Mutex<String>>;
+/// The current page.
+pub(crate) type SharedPage = Arc<Mutex<String>>;
 
-/// Serves the page, to one client after the other, each within its time.
-pub(crate) fn serve(listener: &TcpListener, shown: &Shown) {
+/// Serves the page to one client after the other, with a time limit for each.
+pub(crate) fn serve(listener: &TcpListener, shown: &SharedPage) {
     loop {
         match listener.accept() {
-            // A client that goes away is its own affair.
+            // Errors of a client are ignored.
             Ok((stream, _)) => drop(answer(stream, shown)),
             Err(error) => {
-                tracing::warn!(%error, "no connection for metrics");
+                tracing::warn!(%error, "cannot accept a connection for metrics");
                 crate::time::sleep_ms(METRICS_MS);
             }
         }
     }
 }
 
-fn answer(mut stream: TcpStream, shown: &Shown) -> io::Result<()> {
+fn answer(mut stream: TcpStream, shown: &SharedPage) -> io::Result<()> {
     let deadline = Deadline::after_ms(METRICS_MS);
     let mut request = Vec::new();
     let mut part = [0; 512];
@@ -151,10 +155,10 @@ mod tests {
     fn get(address: std::net::SocketAddr, request: &[u8]) -> String {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.write_all(request).unwrap();
-        let mut said = Vec::new();
+        let mut answer = Vec::new();
         // A server that closes with something unread resets.
-        let _ = stream.read_to_end(&mut said);
-        String::from_utf8(said).unwrap()
+        let _ = stream.read_to_end(&mut answer);
+        String::from_utf8(answer).unwrap()
     }
 
     #[test]
@@ -180,13 +184,13 @@ mod tests {
 
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let address = listener.local_addr().unwrap();
-        let shown = Shown::new(Mutex::new(page.clone()));
-        // It ends with the process.
+        let shown = SharedPage::new(Mutex::new(page.clone()));
+        // The thread runs until the process exits.
         std::thread::spawn(move || serve(&listener, &shown));
-        let said = get(address, b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
-        assert!(said.starts_with("HTTP/1.1 200 OK\r\n") && said.ends_with(&page), "{said}");
+        let answer = get(address, b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with(&page), "{answer}");
         assert!(get(address, b"GET /other HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
-        // One that never ends its request is let go, and the next one is served.
+        // A client that never finishes its request is dropped, and the next one is served.
         assert_eq!(get(address, &[b'x'; METRICS_REQUEST_BYTES_MAX + 600]), "");
         assert!(get(address, b"GET /metrics HTTP/1.1\r\n\r\n").ends_with(&page));
     }

@@ -1,57 +1,56 @@
-//! What became of a request to a server.
+//! The outcome of a request to a server.
 
 use crate::address::Addresses;
 use std::fmt;
 use wire::number::Rcode;
 
-/// What became of a request to a server, all its repeats over all its addresses included.
+/// The outcome of a request to a server, after all retries over all its addresses.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// The update was carried out.
+    /// The server applied the update.
     Done,
-    /// A prerequisite did not hold: nothing was changed (RFC 2136 3.2).
+    /// A prerequisite failed, so nothing was changed (RFC 2136 3.2).
     Prerequisite(Rcode),
-    /// What the server shows under the name.
-    Seen(Seen),
-    /// The server will not do it; asking it again changes nothing until somebody changes something.
+    /// The RRset in the response to a query.
+    Observed(ObservedRrset),
+    /// The server refuses the request. Retries are useless until something changes.
     Refused(Refusal),
-    /// There is no answer that could be believed: it may have been done or not.
+    /// There is no authentic response. The update may have been applied or not.
     Unreachable(Failure),
 }
 
-/// The RRset that a server shows.
+/// An RRset in a response.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Seen {
+pub struct ObservedRrset {
     /// Its addresses.
     pub addresses: Addresses,
-    /// Its TTL, if it is there.
+    /// Its TTL, if the RRset exists.
     pub ttl: Option<u32>,
-    /// The name is an alias (CNAME, or below a DNAME): it can have no addresses of its own.
+    /// The name is an alias (CNAME, or below a DNAME), so it cannot have addresses.
     pub is_alias: bool,
 }
 
-/// Why a server will not do it.
+/// Why a server refuses a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// It says so, signed.
+    /// A signed response.
     Rcode(Rcode),
-    /// It does not know the key, or has another secret for it (RFC 8945 5.2.1, 5.2.2). Not signed, so anybody can have
-    /// said so.
+    /// The server does not know the key, or has another secret (RFC 8945 5.2.1, 5.2.2). The response is not signed.
     Key(Rcode),
-    /// It says so without any TSIG: it knows none, or it is not the server.
+    /// A response without TSIG: the server does not support it, or the response is forged.
     Unsigned(Rcode),
-    /// The clocks differ by more than the fudge; the server's is here if it told (RFC 8945 5.2.3).
+    /// The clocks differ by more than the fudge. Contains the server's time if it sent it (RFC 8945 5.2.3).
     Clock(Option<u64>),
 }
 
-/// Why there is no answer.
+/// Why there is no authentic response.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Failure {
-    /// Nothing came, or nothing that the key had signed.
+    /// No response, or none that is signed with the key.
     Silence,
-    /// It could not be sent: no address, no route, no connection.
+    /// The request was not sent: no address, no route, no connection.
     Network(String),
-    /// The server could not do it: SERVFAIL, and what else says nothing about the request.
+    /// The server failed: SERVFAIL and similar codes.
     Rcode(Rcode),
 }
 
@@ -63,13 +62,15 @@ fn shown(rcode: Rcode) -> String {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Rcode(rcode) => write!(f, "it answered {}", shown(*rcode)),
-            Self::Key(Rcode::BADKEY) => f.write_str("it does not know the key (BADKEY)"),
+            Self::Rcode(rcode) => write!(f, "the server responded with {}", shown(*rcode)),
+            Self::Key(Rcode::BADKEY) => f.write_str("the server does not know the key (BADKEY)"),
             // RFC 8945 3: BADSIG has the number of BADVERS.
-            Self::Key(Rcode::BADSIG) => f.write_str("its key of this name has another secret (BADSIG)"),
-            Self::Key(rcode) => write!(f, "the key is of no use there ({})", shown(*rcode)),
-            Self::Unsigned(rcode) => write!(f, "it answered {} without a signature", shown(*rcode)),
-            Self::Clock(Some(theirs)) => write!(f, "the clocks differ too much (BADTIME): it is {theirs} there"),
+            Self::Key(Rcode::BADSIG) => f.write_str("the server has another secret for the key (BADSIG)"),
+            Self::Key(rcode) => write!(f, "the server does not accept the key ({})", shown(*rcode)),
+            Self::Unsigned(rcode) => write!(f, "the server responded with {} without a signature", shown(*rcode)),
+            Self::Clock(Some(theirs)) => {
+                write!(f, "the clocks differ too much (BADTIME): the server's time is {theirs}")
+            }
             Self::Clock(None) => f.write_str("the clocks differ too much (BADTIME)"),
         }
     }
@@ -78,9 +79,9 @@ impl fmt::Display for Refusal {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Silence => f.write_str("no answer that the key had signed"),
+            Self::Silence => f.write_str("no response that is signed with the key"),
             Self::Network(why) => f.write_str(why),
-            Self::Rcode(rcode) => write!(f, "it answered {}", shown(*rcode)),
+            Self::Rcode(rcode) => write!(f, "the server responded with {}", shown(*rcode)),
         }
     }
 }

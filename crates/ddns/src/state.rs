@@ -1,5 +1,5 @@
-//! What is remembered on disk: which records are ours. Without it the prerequisites still protect those of others, and
-//! what is equal to what a name shall have is taken for ours.
+//! The state file: records which client wrote which addresses. Without it, prerequisites still protect foreign records,
+//! and records that equal the target count as our own.
 
 use crate::address::{Addresses, Family, PerFamily};
 use crate::limits::{ATTEMPT_LIFE_S, ATTEMPTS_MAX, LATE_SIGNED_S, SAVED_NAMES_MAX};
@@ -13,39 +13,39 @@ const VERSION: u32 = 1;
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Saved {
     version: u32,
-    /// The zone that the names are in; the state of another zone says nothing.
+    /// The zone of the names. The state of another zone is not used.
     pub zone: String,
     /// By owner, in presentation format. Names that are no longer configured stay, as long as there is room.
     pub names: BTreeMap<String, SavedName>,
 }
 
-/// What is known of one name.
+/// The saved state of one name.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct SavedName {
-    /// What a server has acknowledged last, or has shown.
+    /// The records that a server last confirmed.
     pub confirmed: PerFamily<Addresses>,
-    /// With this TTL.
+    /// Their TTL.
     pub ttl: u32,
-    /// When that was, in seconds of 1970; 0 before the first time.
+    /// When that was, in seconds since 1970; 0 means never.
     pub confirmed_at_s: u64,
-    /// Updates that were sent and may have been carried out.
+    /// Updates that were sent and may have been applied.
     pub attempts: Vec<Attempt>,
-    /// Since when a family that has records has been without any address, in seconds of 1970.
+    /// Since when a family with records has no address, in seconds since 1970.
     #[serde(default)]
     pub gone_since_s: PerFamily<Option<u64>>,
 }
 
-/// An update whose outcome was not known when this was written.
+/// An update whose outcome was unknown when this was written.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Attempt {
-    /// What it sets; nothing of a family that it leaves alone.
+    /// The new RRsets. `None` for a family that it does not change.
     pub sets: PerFamily<Option<Addresses>>,
-    /// When it was signed, in seconds of 1970.
+    /// When it was signed, in seconds since 1970.
     pub sent_at_s: u64,
 }
 
 impl Saved {
-    /// Nothing is known.
+    /// An empty state.
     #[must_use]
     pub fn new(zone: &str) -> Self {
         Self { version: VERSION, zone: zone.to_owned(), names: BTreeMap::new() }
@@ -54,14 +54,14 @@ impl Saved {
     /// Reads the file's bytes.
     ///
     /// # Errors
-    /// Why nothing can be known from them.
+    /// Why the file cannot be used.
     pub fn parse(bytes: &[u8], zone: &str) -> Result<Self, String> {
         let saved: Self = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
         if saved.version != VERSION {
-            return Err(format!("it is of version {}, this software reads {VERSION}", saved.version));
+            return Err(format!("it has version {}, but this software reads {VERSION}", saved.version));
         }
         if saved.zone != zone {
-            return Err(format!("it is of the zone {}", saved.zone));
+            return Err(format!("it is for zone {}", saved.zone));
         }
         if saved.names.len() > SAVED_NAMES_MAX {
             return Err(format!("it has {} names, more than {SAVED_NAMES_MAX}", saved.names.len()));
@@ -69,7 +69,7 @@ impl Saved {
         Ok(saved)
     }
 
-    /// Forgets names that are not configured, those first that were confirmed longest ago, down to what a start reads.
+    /// Removes names that are not configured, the oldest first, down to the maximum of [`Self::parse`].
     pub(crate) fn prune(&mut self, is_configured: impl Fn(&str) -> bool) {
         let excess = self.names.len().saturating_sub(SAVED_NAMES_MAX);
         if excess == 0 {
@@ -93,12 +93,12 @@ impl Saved {
 }
 
 impl SavedName {
-    /// Whether an update may have been carried out after what is known was so, as far as its time tells.
+    /// Whether an update may have been applied after the last confirmation.
     pub(crate) fn may_be_late(&self) -> bool {
         self.attempts.iter().any(|attempt| attempt.sent_at_s.saturating_add(LATE_SIGNED_S) >= self.confirmed_at_s)
     }
 
-    /// Whether an update whose outcome is not known sets something else than what is known.
+    /// Whether an update with an unknown outcome would change the confirmed records.
     pub(crate) fn may_change(&self) -> bool {
         let sets_other = |attempt: &Attempt, family| {
             attempt.sets[family].as_ref().is_some_and(|to: &Addresses| *to != self.confirmed[family])
@@ -106,18 +106,18 @@ impl SavedName {
         self.attempts.iter().any(|attempt| Family::ALL.into_iter().any(|family| sets_other(attempt, family)))
     }
 
-    /// Whether this set is one that we have, or may have, written.
+    /// Whether this client wrote, or may have written, this RRset.
     pub(crate) fn is_own(&self, family: Family, addresses: &Addresses) -> bool {
         self.confirmed[family] == *addresses
             || self.attempts.iter().any(|attempt| attempt.sets[family].as_ref() == Some(addresses))
     }
 
-    /// Forgets updates that can have no more effect, now that what is there is known.
+    /// Removes updates that can no longer have an effect.
     pub(crate) fn forget_old(&mut self, now_s: u64) {
         self.attempts.retain(|attempt| now_s.saturating_sub(attempt.sent_at_s) < ATTEMPT_LIFE_S);
     }
 
-    /// Whether one more can be remembered.
+    /// Whether one more update can be saved.
     pub(crate) const fn has_room(&self) -> bool {
         self.attempts.len() < ATTEMPTS_MAX
     }
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn a_written_file_is_read_back() {
         let mut saved = Saved::new("example.test.");
         let mut name = SavedName { ttl: 60, confirmed_at_s: 1_700_000_000, ..SavedName::default() };
         name.confirmed.ipv4.insert("192.0.2.1".parse().unwrap());
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_or_of_another_zone_is_refused() {
+    fn damaged_files_and_other_zones_are_refused() {
         let saved = Saved::new("example.test.");
         let bytes = saved.to_bytes();
         assert!(Saved::parse(&bytes, "other.test.").unwrap_err().contains("example.test."));

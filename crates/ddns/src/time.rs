@@ -1,10 +1,13 @@
-//! The clocks of the machine that this runs on.
-#![expect(clippy::disallowed_methods, reason = "the one file that reads clocks; the machine is given what they say")]
+//! Clocks.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the one file that reads clocks; the state machine gets the time as an argument"
+)]
 
 use crate::machine::Now;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Where the clock that only goes on is read from.
+/// A monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock(Instant);
 
@@ -18,12 +21,12 @@ impl Clock {
     }
 }
 
-/// Seconds of 1970.
+/// Seconds since 1970.
 pub(crate) fn unix_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// When something must have come.
+/// A deadline.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline(Instant);
 
@@ -32,15 +35,15 @@ impl Deadline {
         Self(Instant::now() + Duration::from_millis(ms))
     }
 
-    /// The time that is left; `None` when there is none.
+    /// The remaining time. `None` after the deadline.
     pub(crate) fn left(&self) -> Option<Duration> {
-        // A socket takes no time-out of less than a microsecond.
+        // A socket timeout must not be zero.
         let left = self.0.saturating_duration_since(Instant::now());
         (left >= Duration::from_millis(1)).then_some(left)
     }
 }
 
-/// Lets some time pass.
+/// Sleeps.
 pub(crate) fn sleep_ms(ms: u64) {
     std::thread::sleep(Duration::from_millis(ms));
 }

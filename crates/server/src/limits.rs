@@ -201,7 +201,7 @@ pub(crate) const AT_WAIT_MS_MAX: u64 = 30_000;
 /// is.
 pub(crate) const AT_WAITING_MAX: usize = API_CONNECTIONS_PER_CLIENT_MAX / 2;
 /// Time between two looks, at least.
-pub(crate) const AT_LOOK_MS: u64 = 5;
+pub(crate) const AT_POLL_MS: u64 = 5;
 
 /// Requests that wait for an update thread: UPDATEs and everything signed.
 pub(crate) const UPDATE_QUEUE_MAX: usize = 4_096;
@@ -248,8 +248,8 @@ pub(crate) const API_SOCKET_CONNECTIONS_MAX: usize = 32;
 /// Silence after which a connection is idle, and may end for another.
 pub(crate) const API_IDLE_MS_MIN: u64 = 100;
 /// Time that a connection waits for a place, and between two looks for one.
-pub(crate) const API_PLACE_WAIT_MS: u64 = 2_000;
-pub(crate) const API_PLACE_LOOK_MS: u64 = 20;
+pub(crate) const API_PERMIT_WAIT_MS: u64 = 2_000;
+pub(crate) const API_PERMIT_POLL_MS: u64 = 20;
 /// Time that the head of a request has, the silence before it counted.
 pub(crate) const API_HEAD_MS: u64 = 5_000;
 /// Bytes of it, and its header fields.
@@ -429,9 +429,9 @@ pub(crate) const UP_STOP_MS: u64 = 10_000;
 pub(crate) const TRIM_BYTES_MIN: usize = 1 << 20;
 
 /// Bytes of a backup that are read and sent at once.
-pub(crate) const BACKUP_PART_BYTES: usize = 256 << 10;
+pub(crate) const BACKUP_CHUNK_BYTES: usize = 256 << 10;
 /// Parts of a backup that wait to be sent.
-pub(crate) const BACKUP_PARTS_MAX: usize = 4;
+pub(crate) const BACKUP_CHUNKS_MAX: usize = 4;
 
 /// Threads that query the daemons of `external` rules.
 pub(crate) const EXTERNAL_THREADS: usize = 8;

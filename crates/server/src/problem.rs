@@ -1,8 +1,8 @@
-//! What the command line says when it cannot do as told: what, where, why, and what to do.
+//! Errors of the command line: what failed, where, why, and what to do.
 
 use std::fmt;
 
-/// How the process ends; shown in `--help`.
+/// Exit codes; shown in `--help`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Exit {
@@ -14,25 +14,25 @@ pub(crate) enum Exit {
     Input = 3,
     /// No node answers, or the cluster has no leader.
     Unreachable = 4,
-    /// The cluster said no: token, existing zone, presigned zone.
+    /// The cluster refused: wrong token, existing zone, presigned zone.
     Refused = 5,
     /// An address or a directory is in use.
     InUse = 6,
     /// The node was removed from its cluster, or another cluster replaced its cluster.
     Removed = 7,
-    /// This software cannot apply an entry that the cluster has committed: a start alone comes to the same entry.
+    /// This version cannot apply an entry that the cluster has committed. A restart would fail at the same entry.
     Unappliable = 8,
-    /// The node's data is damaged: it must not vote on it.
+    /// The node's data is damaged, so it must not vote.
     Quarantined = 9,
-    /// A leader said again and again that the node's log lacks or contradicts what is committed. It may be started
-    /// again.
+    /// A leader reported repeatedly that the node's log lacks or contradicts committed entries. The node may be
+    /// restarted.
     Contradicted = 10,
     /// A change may have been made, or may still be made: the node that received it did not answer in time.
     Unknown = 11,
 }
 
 impl Exit {
-    /// Whether a node that ended so ends so again, each time that it is started as it is.
+    /// Whether a node with this exit code would exit with it again after a restart.
     pub(crate) fn is_final(code: Option<i32>) -> bool {
         [Self::Removed, Self::Unappliable, Self::Quarantined].iter().any(|exit| code == Some(*exit as i32))
     }
@@ -41,45 +41,45 @@ impl Exit {
 /// The table of exit codes in `--help`.
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
-  0  done
-  1  tried and failed
+  0  success
+  1  the operation failed
   2  wrong command line
   3  wrong configuration, key or zone file
   4  no node answers, or there is no leader
   5  refused by the cluster
   6  an address or a directory is in use
   7  the node was removed from its cluster, or another cluster replaced its cluster
-  8  this software cannot apply what the cluster has committed
+  8  this version cannot apply an entry that the cluster has committed
   9  the node's data is damaged, and no other node has the damaged part
- 10  a leader says that the node's log lacks or contradicts what is committed
+ 10  a leader reported that the node's log lacks or contradicts committed entries
  11  the outcome is unknown: the change may have been made, or may still be made";
 
-/// An error for a person.
+/// An error for the user.
 #[derive(Debug)]
 pub(crate) struct Problem {
-    /// How the process should end.
+    /// The exit code.
     pub(crate) exit: Exit,
-    /// What could not be done.
+    /// What failed, as in `cannot read the token`.
     pub(crate) what: String,
-    /// The file, line, address or node it is about.
+    /// The file, line, address or node that the error is about.
     pub(crate) place: Option<String>,
     /// Why.
     pub(crate) why: String,
     /// What to do about it.
     pub(crate) hint: Option<String>,
-    /// It may have been done all the same.
+    /// Whether the change may have been made all the same.
     pub(crate) is_unknown: bool,
 }
 
-/// What is said of a change that no leader took.
+/// Error text if no leader accepted a change. Older nodes match this text.
 pub(crate) const NO_LEADER: &str = "no leader took it; nothing was done";
 
-/// What is said of a join token that does not let a node in.
+/// Error text for a join token that admits no node.
 pub(crate) const TOKEN_REFUSED: &str = "the token is unknown, used, revoked or expired";
 
 /// Error text of the API, and of a node that admits another one, if the outcome of a change is unknown. Older commands
-/// and nodes match this text.
-pub(crate) const NOBODY_KNOWS: &str = "nobody knows whether it was done";
+/// and nodes match this text, so it never changes.
+pub(crate) const OUTCOME_UNKNOWN_WIRE: &str = "nobody knows whether it was done";
 
 /// Error text of a command if the outcome of a change is unknown.
 pub(crate) const OUTCOME_UNKNOWN: &str = "the outcome is unknown: the change may have been made, or may still be made";

@@ -1,6 +1,6 @@
-//! The configuration: one zone, its servers and key, and the names that are kept in it.
+//! The configuration: a zone, its servers, the key and the names.
 
-mod place;
+mod keys;
 mod text;
 
 use crate::address::{Family, PerFamily};
@@ -9,7 +9,7 @@ use std::fmt;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use text::{NameText, OutsideText, ProbeText, SandboxText, SourceText, Text};
+use text::{NameText, ProbeText, PublicAddressText, SandboxText, SourceText, Text};
 use toml::Spanned;
 use wire::Name;
 use wire::number::{Class, Rtype};
@@ -19,24 +19,24 @@ use wire::number::{Class, Rtype};
 pub struct Config {
     /// The zone's apex.
     pub zone: Name,
-    /// Its servers that take updates, in the order in which they are asked.
+    /// Servers that accept updates, in the order in which they are tried.
     pub servers: Vec<Endpoint>,
     /// The TSIG key, as `nsupdate -k` reads it.
     pub key_file: PathBuf,
-    /// What is remembered.
+    /// The state file.
     pub state_file: PathBuf,
-    /// Where metrics are written for node_exporter's textfile collector.
+    /// File of metrics for node_exporter's textfile collector.
     pub metrics_file: Option<PathBuf>,
-    /// Where metrics are served over HTTP.
+    /// Address of metrics over HTTP.
     pub metrics_listen: Option<SocketAddr>,
-    /// Servers are asked so often whether the records are still there; 0 is never.
+    /// Interval of checks of the published records; 0 means never.
     pub check_period_s: u64,
-    /// Whether the process gives up what it does not need.
+    /// Whether the process drops privileges that it does not need.
     pub sandbox: bool,
     /// The names.
     pub names: Vec<NameConfig>,
-    /// How the outside address is found.
-    pub outside: OutsideConfig,
+    /// Discovery of the public address.
+    pub public_address: PublicAddressConfig,
 }
 
 /// One name.
@@ -46,59 +46,59 @@ pub struct NameConfig {
     pub name: Name,
     /// TTL of its records.
     pub ttl: u32,
-    /// Where its A and its AAAA come from.
+    /// Sources of its A and AAAA records.
     pub sources: PerFamily<Source>,
-    /// Interfaces whose addresses it has, all when empty; a `*` at the end stands for anything.
+    /// Interfaces of its addresses; empty means all. A `*` at the end matches any suffix.
     pub interfaces: Vec<String>,
-    /// It has addresses of interfaces too that are no public ones.
+    /// Publish private addresses of interfaces too.
     pub private: bool,
-    /// It has temporary addresses too (RFC 8981).
+    /// Publish temporary addresses too (RFC 8981).
     pub temporary: bool,
-    /// Records go when their family has been without an address for so long.
+    /// Time without an address of a family after which its records are removed.
     pub withdraw_after_s: u64,
 }
 
 /// Where addresses come from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
-    /// The RRset is left alone.
+    /// The RRset is not managed.
     Off,
     /// Interfaces of this machine.
     Interface,
-    /// What others see.
-    Outside,
+    /// The public address, as probes report it.
+    Public,
 }
 
-/// How the outside address is found.
+/// Discovery of the public address.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct OutsideConfig {
-    /// So many probes must say the same.
+pub struct PublicAddressConfig {
+    /// Number of probes that must agree.
     pub agree: usize,
-    /// How often they are asked when nothing else happens.
+    /// Interval between rounds of probes.
     pub period_s: u64,
-    /// Answers that are no public address are taken too.
+    /// Accept private addresses too.
     pub private: bool,
-    /// Certificates of authorities for probes over HTTPS, PEM.
+    /// CA certificates for probes over HTTPS, PEM.
     pub authorities_file: PathBuf,
-    /// The probes, in the order in which they are asked.
+    /// The probes, in the order in which they are queried.
     pub probes: Vec<Probe>,
 }
 
-/// Who says which address he sees.
+/// A service that reports the address of its client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Probe {
-    /// A DNS server that answers with the address of the asker.
+    /// A DNS server that answers with the address of the client.
     Dns {
         /// The server.
         server: Endpoint,
-        /// What it is asked.
+        /// The query name.
         qname: Name,
         /// A, AAAA or TXT; `None`: A over IPv4 and AAAA over IPv6.
         qtype: Option<Rtype>,
         /// IN or CH.
         qclass: Class,
     },
-    /// A page with the address in it.
+    /// A web page that contains the address.
     Http(String),
     /// A STUN server (RFC 8489).
     Stun(Endpoint),
@@ -135,34 +135,34 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// What is wrong with a configuration.
+/// An error in a configuration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConfigError {
-    /// The line, from 1, if it is about one.
+    /// The line number, from 1, if known.
     pub line: Option<usize>,
-    /// What is wrong.
+    /// The error.
     pub what: String,
-    /// What may have been meant.
+    /// A suggestion.
     pub hint: Option<String>,
 }
 
-/// What is wrong with a value, and where it stands.
+/// An error in a value, with its position.
 type Wrong = (Range<usize>, String);
 
 impl Config {
-    /// Reads `file`. Relative paths start at its directory; what is written starts at `writable` if that is given.
+    /// Reads `file`. Relative paths start at its directory. Paths of written files start at `writable`, if it is given.
     ///
     /// # Errors
     /// What is wrong with it.
     pub fn load(file: &Path, writable: Option<&Path>) -> Result<Self, ConfigError> {
         let whole = |what: String| ConfigError { line: None, what, hint: None };
         let bytes = crate::files::read_bounded(file, CONFIG_BYTES_MAX).map_err(|error| whole(error.to_string()))?;
-        let text = String::from_utf8(bytes).map_err(|_| whole("it is not UTF-8, as TOML is".into()))?;
+        let text = String::from_utf8(bytes).map_err(|_| whole("the file is not UTF-8".into()))?;
         let mut config = Self::parse(&text)?;
         let base = file.parent().unwrap_or_else(|| Path::new("."));
         let writable = writable.unwrap_or(base);
         config.key_file = base.join(&config.key_file);
-        config.outside.authorities_file = base.join(&config.outside.authorities_file);
+        config.public_address.authorities_file = base.join(&config.public_address.authorities_file);
         config.state_file = writable.join(&config.state_file);
         config.metrics_file = config.metrics_file.map(|file| writable.join(file));
         Ok(config)
@@ -174,22 +174,22 @@ impl Config {
     /// What is wrong with it.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         let at = |span: Option<Range<usize>>, what: String| {
-            let line = span.filter(|span| span.end > 0).map(|span| place::line_at(text, span.start));
+            let line = span.filter(|span| span.end > 0).map(|span| keys::line_at(text, span.start));
             ConfigError { line, what, hint: None }
         };
         let table = toml::de::DeTable::parse(text).map_err(|error| at(error.span(), error.message().to_owned()))?;
-        if let Some(error) = place::unknown_key(text, table.get_ref()) {
+        if let Some(error) = keys::unknown_key(text, table.get_ref()) {
             return Err(error);
         }
         let read: Text = toml::from_str(text).map_err(|error| at(error.span(), error.message().to_owned()))?;
-        Self::understand(read).map_err(|(span, what)| at(Some(span), what))
+        Self::validate(read).map_err(|(span, what)| at(Some(span), what))
     }
 
-    fn understand(text: Text) -> Result<Self, Wrong> {
+    fn validate(text: Text) -> Result<Self, Wrong> {
         let zone = parse_name(&text.zone)?;
         let servers = &text.servers;
         if servers.get_ref().is_empty() || servers.get_ref().len() > SERVERS_MAX {
-            return Err((servers.span(), format!("`servers` needs 1 to {SERVERS_MAX}")));
+            return Err((servers.span(), format!("`servers` needs 1 to {SERVERS_MAX} servers")));
         }
         let servers = servers
             .get_ref()
@@ -201,13 +201,13 @@ impl Config {
             return Err((text.check_period_s.span(), "`check_period_s` must be 60 or more, or 0 for never".into()));
         }
         if text.name.get_ref().is_empty() || text.name.get_ref().len() > NAMES_MAX {
-            return Err((text.name.span(), format!("there must be 1 to {NAMES_MAX} of [[name]]")));
+            return Err((text.name.span(), format!("the file needs 1 to {NAMES_MAX} [[name]] tables")));
         }
         let mut names: Vec<NameConfig> = Vec::new();
         for read in text.name.get_ref() {
-            let name = understand_name(read, &zone, &text.outside)?;
+            let name = validate_name(read, &zone, &text.public_address)?;
             if names.iter().any(|other| other.name == name.name) {
-                return Err((read.name.span(), format!("`{}` is there twice", name.name)));
+                return Err((read.name.span(), format!("`{}` is configured twice", name.name)));
             }
             names.push(name);
         }
@@ -221,12 +221,12 @@ impl Config {
             check_period_s,
             sandbox: text.sandbox == SandboxText::On,
             names,
-            outside: understand_outside(text.outside)?,
+            public_address: validate_public_address(text.public_address)?,
         })
     }
 }
 
-fn understand_name(text: &NameText, zone: &Name, outside: &OutsideText) -> Result<NameConfig, Wrong> {
+fn validate_name(text: &NameText, zone: &Name, public_address: &PublicAddressText) -> Result<NameConfig, Wrong> {
     let name = parse_name(&text.name)?;
     if !name.as_ref().is_at_or_below(zone.as_ref()) {
         return Err((text.name.span(), format!("`{name}` is not in the zone {zone}")));
@@ -238,22 +238,22 @@ fn understand_name(text: &NameText, zone: &Name, outside: &OutsideText) -> Resul
     let source = |source: &Spanned<SourceText>| match source.get_ref() {
         SourceText::Off => Ok(Source::Off),
         SourceText::Interface => Ok(Source::Interface),
-        SourceText::Outside if outside.probe.is_empty() => {
-            Err((source.span(), "`outside` needs an [[outside.probe]] to ask".to_owned()))
+        SourceText::Public if public_address.probe.is_empty() => {
+            Err((source.span(), "`public` needs a [[public_address.probe]]".to_owned()))
         }
-        SourceText::Outside => Ok(Source::Outside),
+        SourceText::Public => Ok(Source::Public),
     };
     let sources = PerFamily { ipv4: source(&text.ipv4)?, ipv6: source(&text.ipv6)? };
     if Family::ALL.iter().all(|family| sources[*family] == Source::Off) {
-        return Err((text.name.span(), format!("both families of `{name}` are off: nothing is left to keep")));
+        return Err((text.name.span(), format!("both families of `{name}` are off, so there is nothing to update")));
     }
     let interfaces = text.interfaces.get_ref();
     if interfaces.len() > INTERFACES_MAX {
-        return Err((text.interfaces.span(), format!("`interfaces` takes at most {INTERFACES_MAX}")));
+        return Err((text.interfaces.span(), format!("`interfaces` takes at most {INTERFACES_MAX} names")));
     }
     // Linux' IFNAMSIZ is 16, the last byte is zero.
     if let Some(odd) = interfaces.iter().find(|name| name.is_empty() || name.len() > 16) {
-        return Err((text.interfaces.span(), format!("`{odd}` is no name of an interface")));
+        return Err((text.interfaces.span(), format!("`{odd}` is not an interface name")));
     }
     Ok(NameConfig {
         name,
@@ -266,14 +266,17 @@ fn understand_name(text: &NameText, zone: &Name, outside: &OutsideText) -> Resul
     })
 }
 
-/// Where Debian and many others have the certificates of all authorities.
+/// CA certificates on Debian and many other systems.
 const AUTHORITIES_FILE: &str = "/etc/ssl/certs/ca-certificates.crt";
 
-fn understand_outside(text: OutsideText) -> Result<OutsideConfig, Wrong> {
+fn validate_public_address(text: PublicAddressText) -> Result<PublicAddressConfig, Wrong> {
     if text.probe.len() > PROBES_MAX {
-        return Err((text.probe[PROBES_MAX].span(), format!("there may be {PROBES_MAX} of [[outside.probe]]")));
+        return Err((
+            text.probe[PROBES_MAX].span(),
+            format!("at most {PROBES_MAX} [[public_address.probe]] tables are allowed"),
+        ));
     }
-    let probes: Vec<Probe> = text.probe.iter().map(understand_probe).collect::<Result<_, _>>()?;
+    let probes: Vec<Probe> = text.probe.iter().map(validate_probe).collect::<Result<_, _>>()?;
     let agree = *text.agree.get_ref();
     if agree == 0 || (agree > probes.len() && !probes.is_empty()) {
         return Err((text.agree.span(), format!("`agree` must be 1 to {}, the number of probes", probes.len())));
@@ -283,10 +286,10 @@ fn understand_outside(text: OutsideText) -> Result<OutsideConfig, Wrong> {
         return Err((text.period_s.span(), "`period_s` must be 30 to 86400".into()));
     }
     let authorities_file = text.authorities_file.unwrap_or_else(|| AUTHORITIES_FILE.into());
-    Ok(OutsideConfig { agree, period_s, private: text.private, authorities_file, probes })
+    Ok(PublicAddressConfig { agree, period_s, private: text.private, authorities_file, probes })
 }
 
-fn understand_probe(text: &Spanned<ProbeText>) -> Result<Probe, Wrong> {
+fn validate_probe(text: &Spanned<ProbeText>) -> Result<Probe, Wrong> {
     let wrong = |why: &str| (text.span(), why.to_owned());
     let probe = text.get_ref();
     let has_question = probe.name.is_some() || probe.rtype.is_some() || probe.class.is_some();
@@ -313,10 +316,10 @@ fn understand_probe(text: &Spanned<ProbeText>) -> Result<Probe, Wrong> {
         (None, Some(url), None) if url.starts_with("http://") || url.starts_with("https://") => {
             Ok(Probe::Http(url.clone()))
         }
-        (None, Some(_), None) => Err(wrong("`http` needs an address that starts with http:// or https://")),
+        (None, Some(_), None) => Err(wrong("`http` needs a URL that starts with http:// or https://")),
         // RFC 8489 18.6: the port of STUN.
         (None, None, Some(server)) => Ok(Probe::Stun(parse_endpoint(server, 3_478).map_err(|why| wrong(&why))?)),
-        _ => Err(wrong("a probe has one of `dns`, `http` and `stun`")),
+        _ => Err(wrong("a probe needs exactly one of `dns`, `http` and `stun`")),
     }
 }
 
@@ -326,7 +329,7 @@ fn parse_name(text: &Spanned<String>) -> Result<Name, Wrong> {
 
 /// Reads `host`, `host:port`, an IPv6 address, or one in brackets with a port.
 fn parse_endpoint(text: &str, port: u16) -> Result<Endpoint, String> {
-    let wrong = || format!("`{text}` is no address or name, with or without a port");
+    let wrong = || format!("`{text}` is not a host name or address, with or without a port");
     if let Ok(address) = text.parse::<Ipv6Addr>() {
         return Ok(Endpoint { host: address.to_string(), port });
     }
@@ -364,30 +367,30 @@ sandbox = "off"
 [[name]]
 name = "home.example.test"
 ttl = 120
-ipv4 = "outside"
+ipv4 = "public"
 ipv6 = "interface"
 interfaces = ["eth0", "ppp*"]
 private = true
 temporary = true
 withdraw_after_s = 0
 
-[outside]
+[public_address]
 agree = 2
 period_s = 60
 private = true
 authorities_file = "ca.pem"
-[[outside.probe]]
+[[public_address.probe]]
 dns = "192.0.2.9:5300"
 name = "whoami.example"
 type = "TXT"
 class = "CH"
-[[outside.probe]]
+[[public_address.probe]]
 http = "https://ip.example/"
-[[outside.probe]]
+[[public_address.probe]]
 stun = "stun.example"
 "#;
 
-    /// The least that is enough.
+    /// A minimal configuration.
     const SHORT: &str =
         "zone = \"example.test\"\nservers = [\"192.0.2.1\"]\nkey_file = \"k\"\n[[name]]\nname = \"a.example.test\"\n";
 
@@ -399,13 +402,13 @@ stun = "stun.example"
         assert_eq!(config.servers[2].to_string(), "ns.example.test:53");
         let name = &config.names[0];
         assert_eq!((name.ttl, name.private, name.temporary, name.withdraw_after_s), (120, true, true, 0));
-        assert_eq!((name.sources.ipv4, name.sources.ipv6), (Source::Outside, Source::Interface));
-        assert_eq!(config.outside.probes.len(), 3);
-        assert_eq!(config.outside.probes[2], Probe::Stun(Endpoint { host: "stun.example".into(), port: 3_478 }));
-        let Probe::Dns { qtype, qclass, .. } = &config.outside.probes[0] else { panic!() };
+        assert_eq!((name.sources.ipv4, name.sources.ipv6), (Source::Public, Source::Interface));
+        assert_eq!(config.public_address.probes.len(), 3);
+        assert_eq!(config.public_address.probes[2], Probe::Stun(Endpoint { host: "stun.example".into(), port: 3_478 }));
+        let Probe::Dns { qtype, qclass, .. } = &config.public_address.probes[0] else { panic!() };
         assert_eq!((*qtype, *qclass), (Some(Rtype::TXT), Class::CH));
-        // Every key of every table stands in the text above, and is known to the search for the nearest one.
-        for (table, keys) in place::TABLES {
+        // Every key of every table is in the text above.
+        for (table, keys) in keys::TABLES {
             for key in *keys {
                 let is_there = GOOD.lines().any(|line| {
                     let line = line.trim_start_matches('[').trim_end_matches(']');
@@ -417,7 +420,7 @@ stun = "stun.example"
     }
 
     #[test]
-    fn little_is_enough() {
+    fn a_minimal_configuration_is_accepted() {
         let config = Config::parse(SHORT).unwrap();
         let name = &config.names[0];
         assert_eq!((name.ttl, name.private, name.temporary, name.withdraw_after_s), (60, false, false, 60));
@@ -427,24 +430,31 @@ stun = "stun.example"
     }
 
     #[test]
-    fn errors_name_the_line_and_what_may_have_been_meant() {
+    fn old_names_of_settings_are_read() {
+        let old = GOOD.replace("[public_address]", "[outside]").replace("[[public_address.", "[[outside.");
+        let old = old.replace("\"public\"", "\"outside\"");
+        assert!(old != GOOD && Config::parse(&old).unwrap() == Config::parse(GOOD).unwrap());
+    }
+
+    #[test]
+    fn errors_have_the_line_and_a_suggestion() {
         for (from, to, line, what, hint) in [
             ("servers", "server", 2, "unknown key `server`", Some("`servers`")),
             ("interfaces", "interface", 14, "in [name]", Some("`interfaces`")),
-            ("stun = ", "sturn = ", 32, "in [outside.probe]", Some("`stun`")),
+            ("stun = ", "sturn = ", 32, "in [public_address.probe]", Some("`stun`")),
             ("ttl", "certificate", 11, "unknown key `certificate`", Some("known keys here: name, ttl")),
             ("= 600", "= \"600\"", 7, "invalid type", None),
             ("= 600", "= 5", 7, "60 or more", None),
             ("\"home.example.test\"", "\"home.example.org\"", 10, "not in the zone", None),
             ("\"home.example.test\"", "\"home..test\"", 10, "is not a domain name", None),
             ("= 120", "= 0", 11, "`ttl` must be", None),
-            ("= \"outside\"", "= \"inside\"", 12, "unknown variant", None),
+            ("= \"public\"", "= \"inside\"", 12, "unknown variant", None),
             ("agree = 2", "agree = 4", 20, "`agree` must be 1 to 3", None),
             ("period_s = 60\n", "period_s = 5\n", 21, "30 to 86400", None),
-            ("\"192.0.2.1\"", "\"192.0.2.1:x\"", 2, "is no address or name", None),
+            ("\"192.0.2.1\"", "\"192.0.2.1:x\"", 2, "is not a host name or address", None),
             ("\"CH\"", "\"HS\"", 24, "\"IN\" or \"CH\"", None),
             ("https://", "ftp://", 29, "http:// or https://", None),
-            ("[outside]", "[outside", 19, "", None),
+            ("[public_address]", "[public_address", 19, "", None),
         ] {
             assert!(GOOD.contains(from), "{from}");
             let error = Config::parse(&GOOD.replacen(from, to, 1)).unwrap_err();
@@ -456,16 +466,16 @@ stun = "stun.example"
     }
 
     #[test]
-    fn what_cannot_work_is_refused() {
+    fn invalid_configurations_are_refused() {
         for (text, what) in [
-            (SHORT.replace("[\"192.0.2.1\"]", "[]"), "1 to 16"),
-            (format!("{SHORT}ipv4 = \"outside\"\n"), "[[outside.probe]]"),
-            (format!("{SHORT}ipv4 = \"off\"\nipv6 = \"off\"\n"), "nothing is left"),
+            (SHORT.replace("[\"192.0.2.1\"]", "[]"), "1 to 16 servers"),
+            (format!("{SHORT}ipv4 = \"public\"\n"), "[[public_address.probe]]"),
+            (format!("{SHORT}ipv4 = \"off\"\nipv6 = \"off\"\n"), "nothing to update"),
             (format!("{SHORT}[[name]]\nname = \"A.example.test.\"\n"), "twice"),
             (SHORT.split("[[name]]").next().unwrap().to_owned(), "missing field `name`"),
-            (format!("{SHORT}[[outside.probe]]\nstun = \"a\"\nhttp = \"http://b\"\n"), "one of"),
-            (format!("{SHORT}[[outside.probe]]\nstun = \"a\"\ntype = \"A\"\n"), "are for probes with `dns`"),
-            (format!("{SHORT}[[outside.probe]]\ndns = \"a\"\n"), "needs the `name`"),
+            (format!("{SHORT}[[public_address.probe]]\nstun = \"a\"\nhttp = \"http://b\"\n"), "exactly one of"),
+            (format!("{SHORT}[[public_address.probe]]\nstun = \"a\"\ntype = \"A\"\n"), "are for probes with `dns`"),
+            (format!("{SHORT}[[public_address.probe]]\ndns = \"a\"\n"), "needs the `name`"),
         ] {
             let error = Config::parse(&text).unwrap_err();
             assert!(error.what.contains(what), "{text}: {error:?}");

@@ -1,4 +1,4 @@
-//! The configuration as it is written: TOML, its values not yet understood, each with its place.
+//! The configuration as TOML: values with their positions, not yet validated.
 
 use serde::Deserialize;
 use std::net::SocketAddr;
@@ -21,11 +21,11 @@ pub(super) struct Text {
     #[serde(default)]
     pub(super) sandbox: SandboxText,
     pub(super) name: Spanned<Vec<NameText>>,
-    #[serde(default)]
-    pub(super) outside: OutsideText,
+    #[serde(default, alias = "outside")]
+    pub(super) public_address: PublicAddressText,
 }
 
-/// Whether the process gives up what it does not need.
+/// Whether the process drops privileges that it does not need.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum SandboxText {
@@ -41,11 +41,11 @@ pub(super) struct NameText {
     pub(super) name: Spanned<String>,
     #[serde(default = "a_minute")]
     pub(super) ttl: Spanned<u32>,
-    #[serde(default = "no_place")]
+    #[serde(default = "no_span")]
     pub(super) ipv4: Spanned<SourceText>,
-    #[serde(default = "no_place")]
+    #[serde(default = "no_span")]
     pub(super) ipv6: Spanned<SourceText>,
-    #[serde(default = "no_place")]
+    #[serde(default = "no_span")]
     pub(super) interfaces: Spanned<Vec<String>>,
     #[serde(default)]
     pub(super) private: bool,
@@ -62,13 +62,14 @@ pub(super) enum SourceText {
     Off,
     #[default]
     Interface,
-    Outside,
+    #[serde(alias = "outside")]
+    Public,
 }
 
-/// The `[outside]` table.
+/// The `[public_address]` table.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct OutsideText {
+pub(super) struct PublicAddressText {
     pub(super) agree: Spanned<usize>,
     pub(super) period_s: Spanned<u64>,
     pub(super) private: bool,
@@ -76,7 +77,7 @@ pub(super) struct OutsideText {
     pub(super) probe: Vec<Spanned<ProbeText>>,
 }
 
-impl Default for OutsideText {
+impl Default for PublicAddressText {
     fn default() -> Self {
         Self {
             agree: Spanned::new(0..0, 1),
@@ -88,7 +89,7 @@ impl Default for OutsideText {
     }
 }
 
-/// A `[[outside.probe]]`: one of `dns`, `http` and `stun`, and the rest for `dns`.
+/// A `[[public_address.probe]]`: one of `dns`, `http` and `stun`, and the rest for `dns`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ProbeText {
@@ -101,8 +102,8 @@ pub(super) struct ProbeText {
     pub(super) stun: Option<String>,
 }
 
-/// What is not written stands nowhere.
-fn no_place<T: Default>() -> Spanned<T> {
+/// A default value, without a position.
+fn no_span<T: Default>() -> Spanned<T> {
     Spanned::new(0..0, T::default())
 }
 

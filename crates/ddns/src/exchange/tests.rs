@@ -3,7 +3,7 @@
 use super::*;
 use crate::address::{Addresses, Family};
 use crate::machine::{Change, Update};
-use crate::outcome::Seen;
+use crate::outcome::ObservedRrset;
 use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, channel};
 use tsig::{Authenticated, KeyAlgorithm, KeyTable, Signer, TsigKey, authenticate};
@@ -32,7 +32,7 @@ fn update(addresses: usize) -> Request {
 }
 
 fn look() -> Request {
-    Request::Look { token: 1, server: 0, owner: name("home.example.test"), family: Family::V4 }
+    Request::Query { token: 1, server: 0, owner: name("home.example.test"), family: Family::V4 }
 }
 
 /// What signs the response to a request; with another secret it refuses to, as servers do.
@@ -69,7 +69,7 @@ fn signed(request: &[u8], rcode: Rcode, records: &[(Rtype, &[u8])]) -> Vec<u8> {
     sign(&signer(request, SECRET, unix_s()), plain(request, rcode, false, records))
 }
 
-/// A server on UDP and TCP at one port; `respond` gives the responses to the `n`th request. Tells what it was asked.
+/// A server on UDP and TCP at one port; `respond` returns the responses to the `n`th request. Records the requests.
 fn serve(
     respond: impl Fn(usize, bool, &[u8]) -> Vec<Vec<u8>> + Send + Sync + 'static,
 ) -> (Endpoint, Receiver<(bool, Vec<u8>)>) {
@@ -83,7 +83,7 @@ fn serve(
     let (tell, told) = channel();
     let respond = std::sync::Arc::new(respond);
     let (over_udp, tell_udp) = (respond.clone(), tell.clone());
-    // Both end with the process.
+    // Both threads run until the process exits.
     std::thread::spawn(move || {
         let mut bytes = [0; 4_096];
         for count in 0.. {
@@ -113,7 +113,7 @@ fn ask_it(request: &Request, server: &Endpoint) -> Outcome {
 }
 
 #[test]
-fn a_lost_response_is_asked_for_again_with_the_same_bytes() {
+fn a_lost_response_is_retried_with_the_same_bytes() {
     let (server, told) = serve(|count, _, request| match count {
         0 => vec![],
         _ => vec![signed(request, Rcode::NOERROR, &[])],
@@ -121,7 +121,7 @@ fn a_lost_response_is_asked_for_again_with_the_same_bytes() {
     assert_eq!(ask_it(&update(1), &server), Outcome::Done);
     let (first, second) = (told.recv().unwrap(), told.recv().unwrap());
     assert!(!first.0 && first == second);
-    // What it asks for: no CNAME, the RRset as it was; then that it goes and the new one comes.
+    // Prerequisites: no CNAME, and the old RRset. Updates: the old RRset is deleted, and the new one is added.
     let message = Message::parse(&first.1).unwrap();
     let section = |section| -> Vec<(Rtype, Class, u32, usize)> {
         let records = message.records(section).map(Result::unwrap);
@@ -133,7 +133,7 @@ fn a_lost_response_is_asked_for_again_with_the_same_bytes() {
 }
 
 #[test]
-fn strangers_are_not_believed_and_do_not_stop_the_right_one() {
+fn forged_responses_are_ignored() {
     let (server, _) = serve(|_, _, request| {
         let mut altered = signed(request, Rcode::YXRRSET, &[]);
         altered[3] ^= 1;
@@ -152,7 +152,7 @@ fn strangers_are_not_believed_and_do_not_stop_the_right_one() {
 }
 
 #[test]
-fn what_is_heard_from_nobody_in_particular_is_told_when_nothing_better_comes() {
+fn an_unsigned_response_counts_if_no_signed_one_arrives() {
     type Respond = fn(&[u8]) -> Vec<u8>;
     let cases: [(Respond, Outcome); 5] = [
         (|request| plain(request, Rcode::REFUSED, false, &[]), Outcome::Refused(Refusal::Unsigned(Rcode::REFUSED))),
@@ -178,7 +178,7 @@ fn what_is_heard_from_nobody_in_particular_is_told_when_nothing_better_comes() {
 }
 
 #[test]
-fn clocks_that_differ_are_told_with_the_time_of_the_server() {
+fn badtime_has_the_time_of_the_server() {
     let (server, _) = serve(|_, _, request| {
         let late = unix_s() + 1_000;
         let signer = signer(request, SECRET, late);
@@ -194,13 +194,13 @@ fn clocks_that_differ_are_told_with_the_time_of_the_server() {
 }
 
 #[test]
-fn what_is_truncated_or_large_goes_over_tcp() {
+fn large_and_truncated_messages_use_tcp() {
     let (server, told) = serve(|_, is_tcp, request| match is_tcp {
         false => vec![sign(&signer(request, SECRET, unix_s()), plain(request, Rcode::NOERROR, true, &[]))],
         true => vec![signed(request, Rcode::NOERROR, &[(Rtype::A, &[192, 0, 2, 1])])],
     });
-    let seen = Seen { addresses: set(&["192.0.2.1"]), ttl: Some(30), is_alias: false };
-    assert_eq!(ask_it(&look(), &server), Outcome::Seen(seen));
+    let observed = ObservedRrset { addresses: set(&["192.0.2.1"]), ttl: Some(30), is_alias: false };
+    assert_eq!(ask_it(&look(), &server), Outcome::Observed(observed));
     // A busy machine may have been asked over UDP more than once.
     let (is_tcp, over_udp) = told.recv().unwrap();
     let (_, over_tcp) = told.iter().find(|(is_tcp, _)| *is_tcp).unwrap();
@@ -210,17 +210,20 @@ fn what_is_truncated_or_large_goes_over_tcp() {
 }
 
 #[test]
-fn what_a_server_shows_is_read() {
+fn answers_are_parsed() {
     let (server, _) = serve(|_, _, request| vec![signed(request, Rcode::NOERROR, &[(Rtype::CNAME, b"\x01a\0")])]);
-    assert_eq!(ask_it(&look(), &server), Outcome::Seen(Seen { is_alias: true, ..Seen::default() }));
+    assert_eq!(
+        ask_it(&look(), &server),
+        Outcome::Observed(ObservedRrset { is_alias: true, ..ObservedRrset::default() })
+    );
     let (server, _) = serve(|_, _, request| vec![signed(request, Rcode::NXDOMAIN, &[])]);
-    assert_eq!(ask_it(&look(), &server), Outcome::Seen(Seen::default()));
+    assert_eq!(ask_it(&look(), &server), Outcome::Observed(ObservedRrset::default()));
     let (server, _) = serve(|_, _, request| vec![signed(request, Rcode::REFUSED, &[])]);
     assert_eq!(ask_it(&look(), &server), Outcome::Refused(Refusal::Rcode(Rcode::REFUSED)));
 }
 
 #[test]
-fn a_port_where_nobody_is_is_known_at_once() {
+fn a_closed_port_fails_at_once() {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let server = Endpoint { host: "127.0.0.1".into(), port: socket.local_addr().unwrap().port() };
     drop(socket);

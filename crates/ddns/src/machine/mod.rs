@@ -1,21 +1,20 @@
-//! What to do next, given addresses, answers and the time: no clock, no socket, no file. Whoever drives it calls
-//! `handle_*` with what happened, then [`Machine::poll_action`] until there is nothing left, then waits until
-//! [`Machine::wake_ms`] at the longest.
+//! The state machine: decides what to do, without clocks, sockets and files. The caller passes events to `handle_*`,
+//! executes the actions of [`Machine::poll_action`], and then waits until the next event or [`Machine::wake_ms`].
 //!
 //! ```text
 //!   interfaces, probes --> wanted (sources) --> name: differs? --> Save, then Send --> outcome --> Save
 //! ```
 
-// How often, and how long to rest.
-mod pace;
-// Whom to ask.
+// Rate limits and backoff.
+mod retry;
+// Choice of the server.
 mod servers;
-// What a name shall have.
-mod outside;
+// Target addresses.
+mod public_address;
 mod sources;
-// What is done about it.
+// The task of each name.
 mod name;
-pub use name::{Change, Standing, Trouble, Update};
+pub use name::{Change, NameError, NameStatus, Update};
 
 #[cfg(test)]
 mod tests;
@@ -25,9 +24,9 @@ use crate::config::{Config, Source};
 use crate::limits::{INTERFACE_ADDRESSES_MAX, SETTLE_MS, SETTLE_MS_MAX};
 use crate::outcome::Outcome;
 use crate::state::Saved;
-use name::{NameTask, View, Wanted, World};
-use outside::{Ended, Known, Outside, Plan};
-use pace::Dice;
+use name::{Context, NameTask, View, Wanted};
+use public_address::{Discovery, Plan, PublicAddress, RoundResult};
+use retry::Rng;
 use servers::Servers;
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -36,62 +35,62 @@ use wire::Name;
 /// The time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Now {
-    /// Milliseconds of a clock that only goes on.
+    /// Milliseconds of a monotonic clock.
     pub ms: u64,
-    /// Seconds of 1970.
+    /// Seconds since 1970.
     pub unix_s: u64,
 }
 
-/// What the command line says.
+/// Options of the command line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
     /// Nothing is sent to servers and nothing is written.
     pub is_dry_run: bool,
-    /// Each name takes the records over that its first look shows.
+    /// The first query of each name may take over foreign records.
     pub take_over: bool,
-    /// What is known is looked at again after this time; 0 is never.
+    /// Interval of checks of published records; 0 means never.
     pub check_period_s: u64,
-    /// Where jitter comes from.
+    /// Seed of the jitter.
     pub seed: u64,
 }
 
-/// What is to be done now, in this order.
+/// Actions, in the order of execution.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// Put this on stable storage before anything that follows.
+    /// Write this to disk before the next actions.
     Save(Saved),
-    /// Ask a server, and give the outcome to [`Machine::handle_outcome`].
+    /// Send a request, and pass its outcome to [`Machine::handle_outcome`].
     Send(Request),
-    /// Ask a probe over this family, and give what it says to [`Machine::handle_probe`].
+    /// Query a probe over this family, and pass its answer to [`Machine::handle_probe`].
     Probe {
-        /// Names the answer.
+        /// Identifies the answer.
         token: u64,
-        /// Its place in the configuration.
+        /// Its index in the configuration.
         probe: usize,
         /// Over which family.
         family: Family,
     },
-    /// Tell the operator.
-    Tell(Notice),
+    /// Log and count this.
+    Report(Notice),
 }
 
-/// What a server is asked.
+/// A request to a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Request {
-    /// To change a name.
+    /// Updates a name.
     Update {
-        /// Names the outcome.
+        /// Identifies the outcome.
         token: u64,
-        /// Its place in the configuration.
+        /// Its index in the configuration.
         server: usize,
         /// The change.
         update: Update,
     },
-    /// What a name has.
-    Look {
-        /// Names the outcome.
+    /// Queries the records of a name.
+    Query {
+        /// Identifies the outcome.
         token: u64,
-        /// Its place in the configuration.
+        /// Its index in the configuration.
         server: usize,
         /// The name.
         owner: Name,
@@ -100,10 +99,10 @@ pub enum Request {
     },
 }
 
-/// What an operator may want to know.
+/// Events for the log and the metrics.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Notice {
-    /// A name shall have other addresses; nothing where its records are left alone.
+    /// The target addresses of a name have changed. `None`: its records are not managed.
     Wanted {
         /// The name.
         name: Name,
@@ -112,28 +111,28 @@ pub enum Notice {
         /// The addresses.
         addresses: Option<Addresses>,
     },
-    /// A server has carried it out.
+    /// A server applied an update.
     Updated {
         /// Which server.
         server: usize,
-        /// What it has done.
+        /// The update.
         update: Update,
     },
-    /// This would have been sent.
-    Would {
+    /// In a dry run: this update would be sent.
+    DryRun {
         /// Which server.
         server: usize,
-        /// What it would have been asked to do.
+        /// The update.
         update: Update,
     },
-    /// A server shows what the name shall have.
+    /// A server already has the target records.
     Confirmed {
         /// Which server.
         server: usize,
         /// The name.
         name: Name,
     },
-    /// A server did not do it; the next one is asked.
+    /// A request to a server failed. The next server is tried.
     ServerFailed {
         /// Which server.
         server: usize,
@@ -142,20 +141,20 @@ pub enum Notice {
         /// Why.
         why: String,
     },
-    /// Nothing more is done for a name for a while.
-    Resting {
+    /// An update failed, and is retried later.
+    RetryLater {
         /// The name.
         name: Name,
-        /// For how long.
-        rest_ms: u64,
+        /// When it is retried.
+        pause_ms: u64,
         /// Why.
-        trouble: Trouble,
+        error: NameError,
     },
-    /// So many probes agreed on an outside address.
-    Outside {
-        /// Of this family.
+    /// A round of probes has finished.
+    PublicAddress {
+        /// The family.
         family: Family,
-        /// The address; without, this many answered with something that could be taken.
+        /// The address on which enough probes agree, or the number of probes that answered.
         found: Result<IpAddr, usize>,
     },
 }
@@ -168,27 +167,27 @@ pub struct Machine {
     saved: Saved,
     servers: Servers,
     interfaces: Option<Vec<InterfaceAddress>>,
-    /// Addresses that have not settled, since when they change, and when they are taken.
+    /// Addresses that may still change, the time of the first change, and when they are used.
     unsettled: Option<(Vec<InterfaceAddress>, u64, u64)>,
-    outside: PerFamily<Outside>,
-    dice: Dice,
+    public_address: PerFamily<PublicAddress>,
+    rng: Rng,
     tokens: u64,
     actions: VecDeque<Action>,
 }
 
 impl Machine {
-    /// Begins with what is remembered.
+    /// Starts with the saved state.
     #[must_use]
     pub fn new(config: &Config, saved: Saved, options: Options) -> Self {
         let plan = Plan {
-            probes: config.outside.probes.len(),
-            agree: config.outside.agree,
-            period_ms: config.outside.period_s * 1_000,
-            allow_private: config.outside.private,
+            probes: config.public_address.probes.len(),
+            agree: config.public_address.agree,
+            period_ms: config.public_address.period_s * 1_000,
+            allow_private: config.public_address.private,
         };
-        let outside = |family| {
-            let is_wanted = config.names.iter().any(|name| name.sources[family] == Source::Outside);
-            Outside::new(family, plan, is_wanted)
+        let public_address = |family| {
+            let is_wanted = config.names.iter().any(|name| name.sources[family] == Source::Public);
+            PublicAddress::new(family, plan, is_wanted)
         };
         let names = config.names.iter().map(|name| {
             let known = saved.names.get(&name.name.to_string()).cloned().unwrap_or_default();
@@ -201,14 +200,14 @@ impl Machine {
             saved,
             interfaces: None,
             unsettled: None,
-            outside: PerFamily { ipv4: outside(Family::V4), ipv6: outside(Family::V6) },
-            dice: Dice::new(options.seed),
+            public_address: PerFamily { ipv4: public_address(Family::V4), ipv6: public_address(Family::V6) },
+            rng: Rng::new(options.seed),
             tokens: 0,
             actions: VecDeque::new(),
         }
     }
 
-    /// The addresses that this machine has now, all of them.
+    /// Handles a new list of all addresses of this machine.
     pub fn handle_interfaces(&mut self, mut addresses: Vec<InterfaceAddress>, now: Now) {
         addresses.sort();
         addresses.dedup();
@@ -216,7 +215,7 @@ impl Machine {
         let first = self.interfaces.is_none();
         let is_as_before = self.interfaces.as_ref() == Some(&addresses);
         if is_as_before {
-            // It was gone for less than the time to settle.
+            // The change was shorter than the settling time.
             self.unsettled = None;
         } else if first {
             self.interfaces = Some(addresses);
@@ -228,83 +227,83 @@ impl Machine {
         self.advance(now);
     }
 
-    /// What a probe said: an address, or nothing that could be read.
+    /// Handles the answer of a probe. `None` if it failed.
     pub fn handle_probe(&mut self, token: u64, answer: Option<IpAddr>, now: Now) {
         for family in Family::ALL {
-            let outside = &mut self.outside[family];
-            let (asked, ended) = outside.handle_answer(token, answer, now, &mut self.tokens, &mut self.dice);
+            let public_address = &mut self.public_address[family];
+            let (asked, ended) = public_address.handle_answer(token, answer, now, &mut self.tokens, &mut self.rng);
             push_probes(&mut self.actions, asked, family);
             if let Some(ended) = ended {
                 let found = match ended {
-                    Ended::Agreed(address) => Ok(address),
-                    Ended::Disagreed(answered) => Err(answered),
+                    RoundResult::Agreed(address) => Ok(address),
+                    RoundResult::Disagreed(answered) => Err(answered),
                 };
-                self.actions.push_back(Action::Tell(Notice::Outside { family, found }));
+                self.actions.push_back(Action::Report(Notice::PublicAddress { family, found }));
             }
         }
         self.advance(now);
     }
 
-    /// What became of a request.
+    /// Handles the outcome of a request.
     pub fn handle_outcome(&mut self, token: u64, outcome: Outcome, now: Now) {
         if let Some(index) = self.names.iter().position(|name| name.is_waiting_for(token)) {
-            self.with_name(index, now, |name, world| name.handle_outcome(token, outcome, world));
+            self.with_name(index, now, |name, context| name.handle_outcome(token, outcome, context));
         }
         self.advance(now);
     }
 
-    /// Some time has passed.
+    /// Handles the passing of time.
     pub fn handle_time(&mut self, now: Now) {
         self.advance(now);
     }
 
-    /// What is to be done now.
+    /// The next action.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    /// When [`Machine::handle_time`] wants to be called at the latest.
+    /// When [`Machine::handle_time`] must be called at the latest.
     #[must_use]
     pub fn wake_ms(&self, now: Now) -> Option<u64> {
         let view = View { now, options: &self.options };
         let names = self.names.iter().filter_map(|name| name.wake_ms(&view));
-        let probes = Family::ALL.into_iter().filter_map(|family| self.outside[family].wake_ms());
+        let probes = Family::ALL.into_iter().filter_map(|family| self.public_address[family].wake_ms());
         names.chain(probes).chain(self.unsettled.as_ref().map(|(.., at)| *at)).min()
     }
 
-    /// How each name does, in the order of the configuration.
-    pub fn standings(&self, now: Now) -> impl Iterator<Item = (&Name, Standing)> {
+    /// The status of each name, in the order of the configuration.
+    pub fn name_statuses(&self, now: Now) -> impl Iterator<Item = (&Name, NameStatus)> {
         let is_unsettled = self.unsettled.is_some();
         self.names.iter().map(move |name| {
-            let standing = name.standing(&View { now, options: &self.options });
-            (&name.config.name, if is_unsettled { Standing::Busy } else { standing })
+            let status = name.status(&View { now, options: &self.options });
+            (&name.config.name, if is_unsettled { NameStatus::Pending } else { status })
         })
     }
 
-    /// When a server has last shown or acknowledged what each name has, in seconds of 1970; 0 for never.
+    /// When a server last confirmed the records of each name, in seconds since 1970; 0 means never.
     pub fn confirmed_at_s(&self) -> impl Iterator<Item = (&Name, u64)> {
         self.names.iter().map(|name| (&name.config.name, name.saved.confirmed_at_s))
     }
 
-    /// Families whose outside address could not be found, though a name wants it.
-    pub fn without_outside(&self) -> impl Iterator<Item = Family> {
-        Family::ALL.into_iter().filter(|family| *self.outside[*family].known() == Known::Nothing)
+    /// Families whose public address was not found, although a name needs it.
+    pub fn without_public_address(&self) -> impl Iterator<Item = Family> {
+        Family::ALL.into_iter().filter(|family| *self.public_address[*family].discovery() == Discovery::Failed)
     }
 
     fn advance(&mut self, now: Now) {
         if let Some((addresses, ..)) = self.unsettled.take_if(|(.., at)| *at <= now.ms) {
             self.interfaces = Some(addresses);
-            Family::ALL.into_iter().for_each(|family| self.outside[family].handle_change(now));
+            Family::ALL.into_iter().for_each(|family| self.public_address[family].handle_change(now));
         }
         for family in Family::ALL {
-            let asked = self.outside[family].poll(now, &mut self.tokens);
+            let asked = self.public_address[family].poll(now, &mut self.tokens);
             push_probes(&mut self.actions, asked, family);
         }
         for index in 0..self.names.len() {
             for family in Family::ALL {
                 self.want(index, family, now);
             }
-            self.with_name(index, now, |name, world| name.advance(world));
+            self.with_name(index, now, |name, context| name.advance(context));
         }
     }
 
@@ -316,43 +315,43 @@ impl Machine {
                 None => Wanted::Unknown,
                 Some(interfaces) => Wanted::Set(sources::of_interfaces(&name.config, family, interfaces)),
             },
-            Source::Outside => match self.outside[family].known() {
-                Known::NotYet => Wanted::Unknown,
-                Known::Nothing => Wanted::Leave,
-                Known::Address(address) => Wanted::Set(Addresses::from([*address])),
+            Source::Public => match self.public_address[family].discovery() {
+                Discovery::Pending => Wanted::Unknown,
+                Discovery::Failed => Wanted::Leave,
+                Discovery::Address(address) => Wanted::Set(Addresses::from([*address])),
             },
         };
         let addresses = if let Wanted::Set(addresses) = &wanted { Some(addresses.clone()) } else { None };
         if name.want(family, wanted, now) && name.config.sources[family] != Source::Off {
             let name = name.config.name.clone();
-            self.actions.push_back(Action::Tell(Notice::Wanted { name, family, addresses }));
+            self.actions.push_back(Action::Report(Notice::Wanted { name, family, addresses }));
         }
     }
 
-    /// Has a name act; what it wants remembered is put before what it wants sent.
+    /// Runs a name's task. Its state is saved before its request is sent.
     fn with_name(
         &mut self,
         index: usize,
         now: Now,
-        act: impl FnOnce(&mut NameTask, &mut World<'_>) -> Option<Request>,
+        act: impl FnOnce(&mut NameTask, &mut Context<'_>) -> Option<Request>,
     ) {
         let mut notices = Vec::new();
-        let mut world = World {
+        let mut context = Context {
             now,
             options: &self.options,
             servers: &mut self.servers,
             tokens: &mut self.tokens,
-            dice: &mut self.dice,
+            rng: &mut self.rng,
             notices: &mut notices,
         };
         let task = &mut self.names[index];
-        let request = act(task, &mut world);
+        let request = act(task, &mut context);
         if std::mem::take(&mut task.is_dirty) && !self.options.is_dry_run {
             self.saved.names.insert(task.config.name.to_string(), task.saved.clone());
             self.saved.prune(|name| self.names.iter().any(|task| task.config.name.to_string() == name));
             self.actions.push_back(Action::Save(self.saved.clone()));
         }
-        self.actions.extend(notices.into_iter().map(Action::Tell));
+        self.actions.extend(notices.into_iter().map(Action::Report));
         self.actions.extend(request.map(Action::Send));
     }
 }

@@ -1,34 +1,34 @@
-//! Which server is asked next: in their order, those that failed lately behind the others.
+//! Chooses the next server. Servers that failed recently come last.
 
 use super::Now;
-use crate::limits::SERVER_REST_MS;
+use crate::limits::SERVER_PAUSE_MS;
 use std::collections::BTreeSet;
 
-/// The servers of the zone, by their place in the configuration.
+/// The servers of the zone, by their index in the configuration.
 #[derive(Debug)]
 pub(super) struct Servers {
-    /// Until when each is asked behind the others.
-    resting_until_ms: Vec<u64>,
+    /// Until when each server comes last.
+    paused_until_ms: Vec<u64>,
 }
 
 impl Servers {
     pub(super) fn new(count: usize) -> Self {
-        Self { resting_until_ms: vec![0; count] }
+        Self { paused_until_ms: vec![0; count] }
     }
 
-    /// The next one that was not tried; `None` when all were.
+    /// The next server that was not tried. `None` if all were.
     pub(super) fn next(&self, tried: &BTreeSet<usize>, now: Now) -> Option<usize> {
-        let left = || (0..self.resting_until_ms.len()).filter(|server| !tried.contains(server));
-        let is_fresh = |server: &usize| self.resting_until_ms[*server] <= now.ms;
+        let left = || (0..self.paused_until_ms.len()).filter(|server| !tried.contains(server));
+        let is_fresh = |server: &usize| self.paused_until_ms[*server] <= now.ms;
         left().find(is_fresh).or_else(|| left().next())
     }
 
     pub(super) fn failed(&mut self, server: usize, now: Now) {
-        self.resting_until_ms[server] = now.ms + SERVER_REST_MS;
+        self.paused_until_ms[server] = now.ms + SERVER_PAUSE_MS;
     }
 
     pub(super) fn worked(&mut self, server: usize) {
-        self.resting_until_ms[server] = 0;
+        self.paused_until_ms[server] = 0;
     }
 }
 
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_failed_is_asked_after_the_others_for_a_while() {
+    fn failed_servers_come_last_for_a_while() {
         let now = Now { ms: 1_000, unix_s: 0 };
         let mut servers = Servers::new(3);
         let none = BTreeSet::new();
@@ -46,7 +46,7 @@ mod tests {
         assert_eq!(servers.next(&none, now), Some(1));
         assert_eq!(servers.next(&BTreeSet::from([1, 2]), now), Some(0), "better than none");
         assert_eq!(servers.next(&BTreeSet::from([0, 1, 2]), now), None);
-        assert_eq!(servers.next(&none, Now { ms: 1_000 + SERVER_REST_MS, ..now }), Some(0));
+        assert_eq!(servers.next(&none, Now { ms: 1_000 + SERVER_PAUSE_MS, ..now }), Some(0));
         servers.worked(0);
         assert_eq!(servers.next(&none, now), Some(0));
     }

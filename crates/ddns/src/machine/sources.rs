@@ -1,10 +1,10 @@
-//! Which addresses of this machine a name shall have.
+//! Selects the addresses of this machine for a name.
 
 use crate::address::{Addresses, Family, InterfaceAddress, is_public, is_usable};
 use crate::config::NameConfig;
 use crate::limits::ADDRESSES_MAX;
 
-/// Those of the interfaces that the name lists, or of all.
+/// The addresses of the configured interfaces, or of all interfaces.
 pub(super) fn of_interfaces(config: &NameConfig, family: Family, interfaces: &[InterfaceAddress]) -> Addresses {
     let is_listed = |interface: &str| {
         config.interfaces.is_empty()

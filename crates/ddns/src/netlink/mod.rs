@@ -1,10 +1,10 @@
-//! The addresses of this machine, told by the kernel at once when they change. What it says of a change only starts a
-//! look at all of them: so a message that was lost does no harm.
+//! Lists and watches the addresses of this machine. Each notification starts a new list of all addresses, so lost
+//! messages do no harm.
 
 mod parse;
 
 use crate::address::InterfaceAddress;
-use crate::limits::{INTERFACE_LOOK_MS, NETLINK_BYTES, NETLINK_DUMPS_MAX, NETLINK_GATHER_MS, NETLINK_MESSAGES_MAX};
+use crate::limits::{INTERFACE_POLL_MS, NETLINK_BYTES, NETLINK_DUMPS_MAX, NETLINK_GATHER_MS, NETLINK_MESSAGES_MAX};
 use crate::time::sleep_ms;
 use nix::errno::Errno;
 use nix::sys::socket::{
@@ -20,25 +20,25 @@ use std::os::fd::{AsRawFd, OwnedFd};
 const RTMGRP_LINK: u32 = 1;
 const RTMGRP_IPV4_IFADDR: u32 = 0x10;
 const RTMGRP_IPV6_IFADDR: u32 = 0x100;
-/// The kernel answers at once; a second is for a machine that is busy.
+/// Time limit of a dump. The kernel usually answers at once.
 const DUMP_MS: u64 = 1_000;
 
-/// Hears of changes.
+/// Notifications of changes.
 pub(crate) struct Changes(OwnedFd);
 
 impl Changes {
-    /// From now on.
+    /// Subscribes to changes.
     pub(crate) fn subscribe() -> io::Result<Self> {
-        open(RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR, INTERFACE_LOOK_MS).map(Self)
+        open(RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR, INTERFACE_POLL_MS).map(Self)
     }
 
-    /// Waits for a change, at most until it is time to look anyway; takes all that is there, and what comes with it.
+    /// Waits for changes, at most [`INTERFACE_POLL_MS`]. Reads all pending messages.
     pub(crate) fn wait(&self) -> io::Result<()> {
         let mut bytes = vec![0; NETLINK_BYTES];
         let mut flags = MsgFlags::empty();
         for _ in 0..NETLINK_MESSAGES_MAX {
             match recv(self.0.as_raw_fd(), &mut bytes, flags) {
-                // ENOBUFS: there was more than the socket holds; a look finds what it was.
+                // ENOBUFS: messages were lost, so all addresses are listed again.
                 Ok(_) | Err(Errno::ENOBUFS) => {}
                 Err(Errno::EAGAIN) => return Ok(()),
                 Err(Errno::EINTR) => continue,
@@ -54,13 +54,13 @@ impl Changes {
 }
 
 /// All addresses of this machine.
-pub(crate) fn look() -> io::Result<Vec<InterfaceAddress>> {
+pub(crate) fn list_addresses() -> io::Result<Vec<InterfaceAddress>> {
     let socket = open(0, DUMP_MS)?;
     for sequence in 0..NETLINK_DUMPS_MAX {
         let mut table = Table::default();
         dump(&socket, RTM_GETLINK, 2 * sequence + 1, &mut table)?;
         dump(&socket, RTM_GETADDR, 2 * sequence + 2, &mut table)?;
-        // The last one is taken as it is: what changed meanwhile has been announced, and another look follows.
+        // The last attempt is used as it is: a notification follows, which starts another list.
         if !table.is_interrupted || sequence + 1 == NETLINK_DUMPS_MAX {
             return Ok(table.finish());
         }
@@ -80,13 +80,13 @@ fn dump(socket: &OwnedFd, kind: u16, sequence: u32, table: &mut Table) -> io::Re
         match table.read(&bytes[..len], sequence) {
             Progress::More => {}
             Progress::Done => return Ok(()),
-            Progress::Failed => return Err(io::Error::other("the kernel does not list its addresses")),
+            Progress::Failed => return Err(io::Error::other("the kernel refused to list the addresses")),
         }
     }
-    Err(io::Error::other("the kernel lists more addresses than are looked at"))
+    Err(io::Error::other("the kernel lists too many addresses"))
 }
 
-/// One datagram; of none but the kernel, whose number is 0.
+/// Receives one datagram of the kernel, whose port id is 0.
 fn receive(socket: &OwnedFd, bytes: &mut [u8]) -> Result<usize, Errno> {
     let (len, from) = recvfrom::<NetlinkAddr>(socket.as_raw_fd(), bytes)?;
     Ok(if from.is_some_and(|from| from.pid() == 0) { len } else { 0 })

@@ -1,4 +1,4 @@
-//! What the kernel says of links and addresses (rtnetlink(7)): bytes in the order of the machine.
+//! Parses kernel messages about links and addresses (rtnetlink(7)), in native byte order.
 
 use crate::address::{Family, InterfaceAddress, from_rdata};
 use crate::limits::INTERFACE_ADDRESSES_MAX;
@@ -34,7 +34,7 @@ const IFA_F_OPTIMISTIC: u32 = 0x04;
 const IFA_F_DADFAILED: u32 = 0x08;
 const IFA_F_DEPRECATED: u32 = 0x20;
 const IFA_F_TENTATIVE: u32 = 0x40;
-/// Scopes from which on an address is of no use elsewhere (rtnetlink(7): link, host, nowhere).
+/// Addresses of this scope or higher are not reachable from other machines (rtnetlink(7): link, host, nowhere).
 const RT_SCOPE_LINK: u8 = 253;
 /// Address families (linux/socket.h).
 const AF_INET: u8 = 2;
@@ -50,29 +50,29 @@ pub(super) fn dump_request(kind: u16, sequence: u32) -> [u8; HEADER_BYTES + LINK
     bytes
 }
 
-/// How far a dump is.
+/// The progress of a dump.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Progress {
-    /// More is to come.
+    /// More messages follow.
     More,
-    /// That was all of it.
+    /// The dump is complete.
     Done,
-    /// The kernel refused, or what it said makes no sense.
+    /// The kernel refused, or its message is invalid.
     Failed,
 }
 
-/// What a dump of links and one of addresses have said so far.
+/// The entries of the dumps of links and addresses so far.
 #[derive(Default, Debug)]
 pub(super) struct Table {
     /// By index: the name, and whether it is up and has a carrier.
     links: BTreeMap<u32, (String, bool)>,
     addresses: Vec<(u32, InterfaceAddress)>,
-    /// Something changed while the dump was made: it may be wrong.
+    /// Something changed during the dump, so it may be inconsistent.
     pub(super) is_interrupted: bool,
 }
 
 impl Table {
-    /// Takes up one datagram of the dump with this sequence number.
+    /// Reads one datagram of the dump with this sequence number.
     pub(super) fn read(&mut self, mut bytes: &[u8], sequence: u32) -> Progress {
         while bytes.len() >= HEADER_BYTES {
             let (Some(len), Some(kind), Some(flags), Some(own)) =

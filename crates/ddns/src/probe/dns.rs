@@ -1,4 +1,4 @@
-//! A DNS server that answers with the address of the asker: as A, AAAA or TXT.
+//! A DNS server that answers with the address of the client, as A, AAAA or TXT.
 
 use crate::address::{Family, from_rdata};
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use wire::parse::{FirstQuestion, Header, Message, Section};
 
 /// The query.
 pub(super) fn query(id: u16, qname: &Name, qtype: Rtype, qclass: Class) -> Vec<u8> {
-    // Some of those who answer so do it as resolvers.
+    // Some of these servers are resolvers.
     let header = Header { id, rd: true, ..Header::default() };
     MessageBuilder::new(header).question(qname.as_ref(), qtype, qclass).build()
 }
@@ -19,7 +19,7 @@ pub(super) fn read(query: &[u8], response: &[u8], family: Family) -> Option<IpAd
     let message = Message::parse(response).ok()?;
     let (asked, answered) = (FirstQuestion::read(query).ok()?, FirstQuestion::read(response).ok()?);
     let header = message.header();
-    // RFC 5452 9.1: ID and question are those of the query; the address was the socket's to see.
+    // RFC 5452 9.1: ID and question must match. The socket checks the address.
     let is_ours = header.qr && response[..2] == query[..2] && asked == answered;
     if !is_ours || message.rcode() != Rcode::NOERROR {
         return None;
@@ -62,13 +62,13 @@ mod tests {
     fn the_address_is_read_from_each_type() {
         let name: Name = "whoami.example".parse().unwrap();
         let ask = |qtype| query(7, &name, qtype, Class::IN);
-        let said = |qtype, rdata: &[u8], family| read(&ask(qtype), &answer(&ask(qtype), qtype, rdata), family);
+        let address = |qtype, rdata: &[u8], family| read(&ask(qtype), &answer(&ask(qtype), qtype, rdata), family);
         let (v4, v6) = ("192.0.2.1".parse().ok(), "2001:db8::1".parse().ok());
-        assert_eq!(said(Rtype::A, &[192, 0, 2, 1], Family::V4), v4);
-        assert_eq!(said(Rtype::A, &[192, 0, 2, 1], Family::V6), None);
-        assert_eq!(said(Rtype::TXT, b"\x0b2001:db8::1", Family::V6), v6);
-        assert_eq!(said(Rtype::TXT, b"\x05hello\x09192.0.2.1", Family::V4), v4);
-        assert_eq!(said(Rtype::TXT, b"\xff192.0.2.1", Family::V4), None);
+        assert_eq!(address(Rtype::A, &[192, 0, 2, 1], Family::V4), v4);
+        assert_eq!(address(Rtype::A, &[192, 0, 2, 1], Family::V6), None);
+        assert_eq!(address(Rtype::TXT, b"\x0b2001:db8::1", Family::V6), v6);
+        assert_eq!(address(Rtype::TXT, b"\x05hello\x09192.0.2.1", Family::V4), v4);
+        assert_eq!(address(Rtype::TXT, b"\xff192.0.2.1", Family::V4), None);
         // Another ID, another question.
         let other = query(8, &name, Rtype::A, Class::IN);
         assert_eq!(read(&ask(Rtype::A), &answer(&other, Rtype::A, &[192, 0, 2, 1]), Family::V4), None);

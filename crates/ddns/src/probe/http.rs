@@ -1,4 +1,4 @@
-//! A page with the address of its reader in it: alone, or among other text.
+//! A web page that contains the address of the client, alone or in other text.
 
 use crate::address::Family;
 use crate::limits::{AUTHORITIES_BYTES_MAX, HEAD_BYTES_MAX, LOCATION_SHOWN_MAX, PAGE_BYTES_MAX, PROBE_MS};
@@ -18,9 +18,9 @@ pub(super) fn ask(url: &str, family: Family, authorities: &Path) -> Result<IpAdd
     };
     let config = ureq::Agent::config_builder()
         .ip_family(ip_family)
-        // A proxy would be seen in our place.
+        // A proxy would hide the address of this machine.
         .proxy(None)
-        // A page elsewhere may be one that only this machine can reach: the server that answers must not choose it.
+        // A redirect could lead to a server that only this machine can reach.
         .max_redirects(0)
         .max_response_header_size(HEAD_BYTES_MAX)
         .user_agent(concat!("catamaran-ddns/", env!("CARGO_PKG_VERSION")))
@@ -36,16 +36,14 @@ pub(super) fn ask(url: &str, family: Family, authorities: &Path) -> Result<IpAdd
     find(&page, family).ok_or_else(|| format!("no {} address on the page", family.label()))
 }
 
-/// Says where the page is now, as far as that can be shown: the text is a stranger's.
+/// The error for a redirect. Its target is untrusted text, so only printable characters are shown.
 fn redirected(response: &ureq::http::Response<ureq::Body>) -> String {
     let to = response.headers().get(ureq::http::header::LOCATION).and_then(|to| to.to_str().ok()).unwrap_or("nowhere");
     let to: String = to.chars().filter(char::is_ascii_graphic).take(LOCATION_SHOWN_MAX).collect();
-    format!(
-        "the page is elsewhere, which is not followed: {to}; name that address in the configuration if you trust it"
-    )
+    format!("the page redirects to {to}, which is not followed; if you trust that URL, use it in the configuration")
 }
 
-/// Who is trusted to say whose page it is.
+/// The trusted CAs.
 fn trust(authorities: &Path) -> Result<TlsConfig, String> {
     let wrong = |why: String| format!("{}: {why}", authorities.display());
     let pem =
@@ -57,7 +55,7 @@ fn trust(authorities: &Path) -> Result<TlsConfig, String> {
         })
         .collect();
     if certificates.is_empty() {
-        return Err(wrong("no certificate in it".into()));
+        return Err(wrong("the file has no certificate".into()));
     }
     Ok(TlsConfig::builder()
         .root_certs(RootCerts::new_with_certs(&certificates))
@@ -69,7 +67,7 @@ fn trust(authorities: &Path) -> Result<TlsConfig, String> {
 fn find(page: &[u8], family: Family) -> Option<IpAddr> {
     let is_of_address = |byte: &u8| byte.is_ascii_hexdigit() || matches!(byte, b'.' | b':');
     page.split(|byte| !is_of_address(byte))
-        // A full stop or a colon may stand behind it, and a word with a colon before.
+        // A full stop or a colon may follow the address.
         .flat_map(|word| {
             [word, word.trim_ascii(), word.strip_suffix(b".").unwrap_or(word), word.strip_suffix(b":").unwrap_or(word)]
         })
@@ -83,7 +81,7 @@ mod tests {
     use std::io::Write;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// Serves one page over TLS to who connects; gives its port and the certificate of its authority.
+    /// Serves one page over TLS. Returns its port and its CA certificate.
     fn serve_over_tls(page: &'static str) -> (u16, String) {
         let key = rcgen::KeyPair::generate().unwrap();
         let certificate = rcgen::CertificateParams::new(["127.0.0.1".to_owned()]).unwrap().self_signed(&key).unwrap();
@@ -94,7 +92,7 @@ mod tests {
         let config = Arc::new(versions.unwrap().with_no_client_auth().with_single_cert(chain, key).unwrap());
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
-        // It ends with the process.
+        // The thread runs until the process exits.
         std::thread::spawn(move || {
             while let Ok((stream, _)) = listener.accept() {
                 let connection = rustls::ServerConnection::new(config.clone()).unwrap();
@@ -122,8 +120,8 @@ mod tests {
             path
         };
         let url = format!("https://127.0.0.1:{port}/");
-        let said = ask(&url, Family::V4, &file("trusted.pem", &format!("{stranger}{authority}")));
-        assert_eq!(said, Ok("192.0.2.1".parse().unwrap()));
+        let answer = ask(&url, Family::V4, &file("trusted.pem", &format!("{stranger}{authority}")));
+        assert_eq!(answer, Ok("192.0.2.1".parse().unwrap()));
         assert!(ask(&url, Family::V6, &file("trusted.pem", &authority)).is_err(), "there is no way over IPv6");
         let refused = ask(&url, Family::V4, &file("stranger.pem", &stranger)).unwrap_err();
         assert!(refused.to_lowercase().contains("certificate"), "{refused}");
@@ -136,7 +134,7 @@ mod tests {
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let (port, count) = (listener.local_addr().unwrap().port(), Arc::<AtomicUsize>::default());
         let theirs = count.clone();
-        // It ends with the process.
+        // The thread runs until the process exits.
         std::thread::spawn(move || {
             while let Ok((mut stream, _)) = listener.accept() {
                 theirs.fetch_add(1, Ordering::Relaxed);
@@ -155,8 +153,8 @@ mod tests {
         assert_eq!(ask(inside), Ok("192.0.2.1".parse().unwrap()), "the page itself is one that is read");
         for status in ["301 Moved Permanently", "302 Found", "303 See Other", "307 Temporary Redirect"] {
             let to = format!("http://127.0.0.1:{inside}/");
-            let (outside, asked) = serve(format!("HTTP/1.1 {status}\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n"));
-            let refused = ask(outside).unwrap_err();
+            let (page, asked) = serve(format!("HTTP/1.1 {status}\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n"));
+            let refused = ask(page).unwrap_err();
             assert!(refused.contains("not followed") && refused.contains(&to), "{refused}");
             assert_eq!((asked.load(Ordering::Relaxed), visits.load(Ordering::Relaxed)), (1, 1), "{status}");
         }

@@ -1,4 +1,4 @@
-//! Probes: others who say which address they see. Each is asked over one family, so what it says is of that family.
+//! Probes: services that report the address of their client. Each is queried over one family.
 
 mod dns;
 mod http;
@@ -14,35 +14,35 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-/// Asks one probe over one family.
+/// Queries one probe over one family.
 ///
 /// # Errors
-/// Why it said nothing.
+/// Why there is no address.
 pub(crate) fn ask(probe: &Probe, family: Family, authorities: &Path) -> Result<IpAddr, String> {
     match probe {
         Probe::Http(url) => http::ask(url, family, authorities),
         Probe::Stun(server) => {
             let id = random()?;
-            let said = over_udp(server, family, &stun::request(id), |response| stun::read(response, id));
-            said.map_err(|error| error.to_string())
+            let answer = over_udp(server, family, &stun::request(id), |response| stun::read(response, id));
+            answer.map_err(|error| error.to_string())
         }
         Probe::Dns { server, qname, qtype, qclass } => {
             let qtype = qtype.unwrap_or(family.rtype());
             let query = dns::query(u16::from_be_bytes(random()?), qname, qtype, *qclass);
-            let said = over_udp(server, family, &query, |response| dns::read(&query, response, family));
-            said.map_err(|error| error.to_string())
+            let answer = over_udp(server, family, &query, |response| dns::read(&query, response, family));
+            answer.map_err(|error| error.to_string())
         }
     }
 }
 
-/// What cannot be guessed by who does not see the request.
+/// Random bytes, so that responses cannot be forged blindly.
 fn random<const N: usize>() -> Result<[u8; N], String> {
     let mut bytes = [0; N];
-    SystemRandom::new().fill(&mut bytes).map_err(|_| "the system gives no random bytes".to_owned())?;
+    SystemRandom::new().fill(&mut bytes).map_err(|_| "cannot get random bytes from the system".to_owned())?;
     Ok(bytes)
 }
 
-/// Sends a request, again and again, until something comes that can be read.
+/// Sends a request repeatedly, until a valid response arrives.
 fn over_udp(
     server: &Endpoint,
     family: Family,

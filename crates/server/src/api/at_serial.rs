@@ -1,12 +1,11 @@
-//! `GET /v1/zones/ZONE?at=SERIAL`: waits until this node shows that serial, or a newer one; with `&everywhere=1` until
-//! all that answer show it, as far as the leader hears them. Whoever changed a zone through one node asks so, instead
-//! of guessing how long a change takes to arrive.
+//! `GET /v1/zones/ZONE?at=SERIAL`: waits until this node serves this serial or a newer one. With `&everywhere=1`, waits
+//! until all nodes that the leader hears serve it. Clients use it after an update, instead of a fixed pause.
 
 use super::Api;
 use super::error::ApiError;
 use super::types::ZoneJson;
 use super::zones::describe_one;
-use crate::limits::{AT_LOOK_MS, AT_WAIT_MS_MAX, AT_WAITING_MAX};
+use crate::limits::{AT_POLL_MS, AT_WAIT_MS_MAX, AT_WAITING_MAX};
 use crate::node::handle::WithZones;
 use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
@@ -21,7 +20,7 @@ use wire::Name;
 use wire::number::Serial;
 use zone::record::ZoneId;
 
-/// From which serial on, and how long to wait for it.
+/// The serial, and how long to wait for it.
 #[derive(Deserialize)]
 pub(super) struct AtQuery {
     at: Option<u32>,
@@ -34,7 +33,7 @@ impl AtQuery {
         match self.everywhere.as_deref() {
             None | Some("0" | "false") => Ok(false),
             Some("1" | "true") => Ok(true),
-            Some(other) => Err(bad(format!("`{other}` is no value of everywhere, which is 0 or 1"))),
+            Some(other) => Err(bad(format!("`{other}` is not a value of everywhere, which is 0 or 1"))),
         }
     }
 }
@@ -51,15 +50,15 @@ pub(super) async fn show(
     let (is_everywhere, AtQuery { at, wait_ms, .. }) = (query.is_everywhere()?, query);
     let until = Instant::now() + Duration::from_millis(wait_ms.unwrap_or(AT_WAIT_MS_MAX).min(AT_WAIT_MS_MAX));
     let mut published = api.handle.shared().published.subscribe();
-    let mut place = None;
+    let mut permit = None;
     loop {
-        // What is published from here on wakes this up, also while it looks.
+        // From here on, each new version wakes this task.
         published.borrow_and_update();
         let zone = describe_one(&api, &id).ok_or(AdminError::ZoneUnknown)?;
         let (shown, wanted) = (Serial(zone.serial), at.map(Serial));
         let is_shown = wanted.is_none_or(|wanted| shown == wanted || shown.is_newer_than(wanted));
-        if place.is_none() && (!is_shown || is_everywhere) {
-            place = Some(api.at_places.try_acquire().map_err(|_| crowded())?);
+        if permit.is_none() && (!is_shown || is_everywhere) {
+            permit = Some(api.serial_wait_permits.try_acquire().map_err(|_| too_many_waiting())?);
         }
         if is_shown {
             if is_everywhere {
@@ -67,8 +66,8 @@ pub(super) async fn show(
             }
             return Ok(Json(zone));
         }
-        // However often something is published, it is looked at now and then.
-        sleep(Duration::from_millis(AT_LOOK_MS)).await;
+        // Bounds how often this polls, however often versions are published.
+        sleep(Duration::from_millis(AT_POLL_MS)).await;
         match timeout_at(until, published.changed()).await {
             Ok(Ok(())) => {}
             Ok(Err(_)) => return Err(ApiError::ending()),
@@ -77,10 +76,10 @@ pub(super) async fn show(
     }
 }
 
-/// Waits until all show what this node shows now.
+/// Waits until all nodes serve what this node serves now.
 async fn wait_everywhere(api: &Api, id: &ZoneId, zone: &ZoneJson, until: Instant) -> Result<(), ApiError> {
     let mut everywhere = api.handle.shared().everywhere.subscribe();
-    // Asked after the zone was looked at, so it is no less than what that showed.
+    // Read after the zone, so this index is not lower than that of the zone.
     let shown = api.handle.status(WithZones::No).await.ok_or_else(ApiError::ending)?.applied_index;
     let is_leased = api.limits.is_leased(id);
     let reached = everywhere.wait_for(|known| known.shows(shown, is_leased));
@@ -88,21 +87,21 @@ async fn wait_everywhere(api: &Api, id: &ZoneId, zone: &ZoneJson, until: Instant
         Ok(Ok(_)) => Ok(()),
         Ok(Err(_)) => Err(ApiError::ending()),
         Err(_) => {
-            let what = format!("serial {} of {} is here, but not on every node", zone.serial, zone.zone);
-            let hint = "ask again, or see `catamaran cluster status`: a node may lag, or nobody leads";
+            let what = format!("serial {} of {} is served by this node, but not by every node", zone.serial, zone.zone);
+            let hint = "try again, or see `catamaran cluster status`: a node may lag, or there is no leader";
             Err(ApiError::new(StatusCode::GATEWAY_TIMEOUT, what, hint))
         }
     }
 }
 
-fn crowded() -> ApiError {
-    let what = format!("{AT_WAITING_MAX} requests wait for a serial at this node, and no more may");
-    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, what, "ask again in a second, or another node")
+fn too_many_waiting() -> ApiError {
+    let what = format!("{AT_WAITING_MAX} requests already wait for a serial on this node, which is the limit");
+    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, what, "try again in a second, or use another node")
 }
 
 fn late(zone: &ZoneJson) -> ApiError {
-    let what = format!("this node shows serial {} of {}", zone.serial, zone.zone);
-    ApiError::new(StatusCode::GATEWAY_TIMEOUT, what, "ask again, or see `catamaran status`: the node may lag")
+    let what = format!("this node serves serial {} of {}", zone.serial, zone.zone);
+    ApiError::new(StatusCode::GATEWAY_TIMEOUT, what, "try again, or see `catamaran status`: the node may lag")
 }
 
 fn bad(error: String) -> ApiError {

@@ -11,10 +11,10 @@ use axum::response::IntoResponse;
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// Lines that are given when no number is asked for.
+/// Default number of lines.
 const LINES: usize = 100;
 
-/// How much of it.
+/// How many lines.
 #[derive(Deserialize)]
 pub(super) struct AuditQuery {
     lines: Option<usize>,
@@ -30,8 +30,8 @@ pub(super) async fn last(
     let text = read.map_err(|error| {
         ApiError::new(
             StatusCode::INTERNAL_SERVER_ERROR,
-            format!("the audit log cannot be read: {error}"),
-            "see the log",
+            format!("cannot read the audit log: {error}"),
+            "see the node's log",
         )
     })?;
     Ok(([("content-type", "application/jsonl; charset=utf-8")], text))

@@ -2,7 +2,7 @@
 
 use super::Api;
 use super::error::ApiError;
-use crate::limits::{BACKUP_PART_BYTES, BACKUP_PARTS_MAX};
+use crate::limits::{BACKUP_CHUNK_BYTES, BACKUP_CHUNKS_MAX};
 use crate::node::system::give_way_to_all;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
@@ -18,39 +18,44 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-/// Tries to open a checkpoint before a newer one takes its place.
+/// Attempts to open a checkpoint, which a newer one may replace.
 const TRIES_MAX: usize = 3;
 
-/// Where backups are read from, and whether one is.
+/// Reads backups, one at a time.
 pub(crate) struct Backups {
-    /// Where the replica's files are.
+    /// Directory of the replica's files.
     data: PathBuf,
-    /// One is read at a time.
-    places: Arc<Semaphore>,
+    /// A single permit.
+    permits: Arc<Semaphore>,
 }
 
 impl Backups {
     pub(crate) fn new(data: &Path) -> Self {
-        Self { data: data.to_owned(), places: Arc::new(Semaphore::new(1)) }
+        Self { data: data.to_owned(), permits: Arc::new(Semaphore::new(1)) }
     }
 }
 
-/// Everything that was acknowledged before the question is in it. One at a time.
+/// A backup with everything that was acknowledged before the request.
 pub(super) async fn backup(State(api): State<Arc<Api>>) -> Result<Response, ApiError> {
-    let busy =
-        |_| ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "another backup is being read", "wait, or ask another node");
-    let place = api.backups.places.clone().try_acquire_owned().map_err(busy)?;
+    let busy = |_| {
+        ApiError::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "another backup is running",
+            "try again later, or use another node",
+        )
+    };
+    let permit = api.backups.permits.clone().try_acquire_owned().map_err(busy)?;
     api.handle.read_index().await.ok_or_else(ApiError::ending)??;
     let (file, index) = api.checkpoint().await?;
     let failed =
         |error: io::Error| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string(), "see the node's log");
     let bytes = file.metadata().map_err(failed)?.len();
-    let (sender, receiver) = mpsc::channel(BACKUP_PARTS_MAX);
+    let (sender, receiver) = mpsc::channel(BACKUP_CHUNKS_MAX);
     std::thread::Builder::new()
         .name("backup".to_owned())
         .spawn(move || {
             give_way_to_all();
-            read(file, bytes, &sender, place);
+            read(file, bytes, &sender, permit);
         })
         .map_err(failed)?;
     let headers = [
@@ -58,14 +63,14 @@ pub(super) async fn backup(State(api): State<Arc<Api>>) -> Result<Response, ApiE
         (header::CONTENT_LENGTH, bytes.to_string()),
         (header::HeaderName::from_static(INDEX), index.to_string()),
     ];
-    Ok((headers, Body::from_stream(Parts(receiver))).into_response())
+    Ok((headers, Body::from_stream(Chunks(receiver))).into_response())
 }
 
 /// Field that carries the index of the last entry in a backup.
 pub(crate) const INDEX: &str = "catamaran-index";
 
 impl Api {
-    /// A checkpoint of what is applied now, open: what becomes of its name does not matter any more.
+    /// Writes a checkpoint of the current state, and opens it. It may be deleted while it is open.
     async fn checkpoint(&self) -> Result<(File, u64), ApiError> {
         let mut last = io::Error::from(io::ErrorKind::NotFound);
         for _ in 0..TRIES_MAX {
@@ -77,30 +82,30 @@ impl Api {
                 Err(error) => last = error,
             }
         }
-        let hint = "the disk, or its owner, is the matter: see the node's log";
-        Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, format!("the checkpoint cannot be read: {last}"), hint))
+        let hint = "check the disk and the permissions; see the node's log";
+        Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, format!("cannot read the checkpoint: {last}"), hint))
     }
 }
 
-/// Reads until the end, or until nobody takes it any more. A file that is shorter than it was ends the body early,
-/// which the client sees by its length.
-fn read(mut file: File, bytes: u64, to: &mpsc::Sender<io::Result<Bytes>>, _place: OwnedSemaphorePermit) {
+/// Sends the file in chunks, until its end or until the client disconnects. If the file is too short, the body ends
+/// early, which the client detects by its length.
+fn read(mut file: File, bytes: u64, to: &mpsc::Sender<io::Result<Bytes>>, _permit: OwnedSemaphorePermit) {
     let mut left = bytes;
     while left > 0 {
-        let mut part = vec![0; BACKUP_PART_BYTES.min(usize::try_from(left).unwrap_or(BACKUP_PART_BYTES))];
-        let read = file.read_exact(&mut part).map(|()| Bytes::from(part));
+        let mut chunk = vec![0; BACKUP_CHUNK_BYTES.min(usize::try_from(left).unwrap_or(BACKUP_CHUNK_BYTES))];
+        let read = file.read_exact(&mut chunk).map(|()| Bytes::from(chunk));
         let is_over = read.is_err();
-        left -= read.as_ref().map_or(0, |part| part.len() as u64);
+        left -= read.as_ref().map_or(0, |chunk| chunk.len() as u64);
         if to.blocking_send(read).is_err() || is_over {
             return;
         }
     }
 }
 
-/// The parts as they come.
-struct Parts(mpsc::Receiver<io::Result<Bytes>>);
+/// The chunks as a stream.
+struct Chunks(mpsc::Receiver<io::Result<Bytes>>);
 
-impl Stream for Parts {
+impl Stream for Chunks {
     type Item = io::Result<Bytes>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {

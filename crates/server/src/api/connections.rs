@@ -1,8 +1,7 @@
-//! How many connections to the API there may be, and which ends when there are too many.
+//! Limits the connections to the API, in total and for each client.
 //!
-//! No client has more than its share. At a limit the connection that has been idle longest ends, and the new one is let
-//! in: who holds connections without using them keeps nobody out. A connection whose request is being answered is never
-//! ended for another.
+//! At a limit, the connection that has been idle longest is closed, and the new one is accepted. So idle connections
+//! cannot block other clients. A connection with an active request is never closed for another one.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -16,7 +15,7 @@ pub(super) struct Connections {
     open: Mutex<Open>,
     total_max: usize,
     per_client_max: usize,
-    /// Silence after which a connection counts as idle: a request may be on its way.
+    /// Time without traffic after which a connection counts as idle.
     idle_ms_min: u64,
     started_at: Instant,
 }
@@ -24,29 +23,29 @@ pub(super) struct Connections {
 #[derive(Default)]
 struct Open {
     next: u64,
-    places: BTreeMap<u64, Arc<Activity>>,
+    active: BTreeMap<u64, Arc<Activity>>,
 }
 
-/// What is known of one connection.
+/// The activity of one connection.
 pub(super) struct Activity {
     client: IpAddr,
     /// Milliseconds from the start to the last byte that went either way.
     last_ms: AtomicU64,
-    /// Requests that are being answered.
+    /// Active requests.
     requests: AtomicU32,
     evicted: Notify,
     started_at: Instant,
 }
 
-/// A connection's place; given back when dropped.
-pub(super) struct Place {
+/// Permission for one connection; released when dropped.
+pub(super) struct ConnectionPermit {
     connections: Arc<Connections>,
     number: u64,
     pub(super) activity: Arc<Activity>,
 }
 
-/// A request that is being answered; until it is dropped its connection is not idle.
-pub(super) struct Busy(Arc<Activity>);
+/// An active request. Until it is dropped, its connection is not idle.
+pub(super) struct ActiveRequest(Arc<Activity>);
 
 impl Connections {
     pub(super) fn new(total_max: usize, per_client_max: usize, idle_ms_min: u64) -> Arc<Self> {
@@ -54,24 +53,24 @@ impl Connections {
         Arc::new(Self { open, total_max, per_client_max, idle_ms_min, started_at })
     }
 
-    /// A place for a connection from `address`. `None` when there is none and no other is idle.
-    pub(super) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
-        self.enter_for(address, self.idle_ms_min)
+    /// Admits a connection from `address`. `None` at a limit, if no other connection is idle.
+    pub(super) fn acquire(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionPermit> {
+        self.acquire_for(address, self.idle_ms_min)
     }
 
-    /// The same, where any connection without a request counts as idle.
-    pub(super) fn enter_at_once(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
-        self.enter_for(address, 0)
+    /// The same, but every connection without a request counts as idle.
+    pub(super) fn acquire_at_once(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionPermit> {
+        self.acquire_for(address, 0)
     }
 
-    fn enter_for(self: &Arc<Self>, address: IpAddr, idle_ms_min: u64) -> Option<Place> {
+    fn acquire_for(self: &Arc<Self>, address: IpAddr, idle_ms_min: u64) -> Option<ConnectionPermit> {
         let client = client_of(address);
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let idle_since_ms = (self.started_at.elapsed().as_millis() as u64).checked_sub(idle_ms_min);
-        let own = open.places.values().filter(|place| place.client == client).count();
+        let own = open.active.values().filter(|connection| connection.client == client).count();
         if own >= self.per_client_max {
-            open.evict(idle_since_ms?, |place| place.client == client)?;
-        } else if open.places.len() >= self.total_max {
+            open.evict(idle_since_ms?, |connection| connection.client == client)?;
+        } else if open.active.len() >= self.total_max {
             open.evict(idle_since_ms?, |_| true)?;
         }
         let activity = Arc::new(Activity {
@@ -84,56 +83,58 @@ impl Connections {
         activity.touch();
         let number = open.next;
         open.next += 1;
-        open.places.insert(number, activity.clone());
-        Some(Place { connections: self.clone(), number, activity })
+        open.active.insert(number, activity.clone());
+        Some(ConnectionPermit { connections: self.clone(), number, activity })
     }
 
-    fn leave(&self, number: u64) {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).places.remove(&number);
+    fn release(&self, number: u64) {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).active.remove(&number);
     }
 }
 
 impl Open {
-    /// Ends the connection that has been idle longest among some; `None` if none of them has been since that time.
+    /// Closes the connection among some that has been idle longest. `None` if none has been idle since that time.
     fn evict(&mut self, since_ms: u64, among: impl Fn(&Activity) -> bool) -> Option<()> {
-        let is_idle = |place: &Activity| place.requests.load(Relaxed) == 0 && place.last_ms.load(Relaxed) <= since_ms;
-        let idle = self.places.iter().filter(|(_, place)| is_idle(place) && among(place));
-        let (&number, _) = idle.min_by_key(|(number, place)| (place.last_ms.load(Relaxed), **number))?;
-        // It gives its place back here, or the limit would not hold until its task has run.
-        let place = self.places.remove(&number)?;
-        place.evicted.notify_one();
+        let is_idle = |connection: &Activity| {
+            connection.requests.load(Relaxed) == 0 && connection.last_ms.load(Relaxed) <= since_ms
+        };
+        let idle = self.active.iter().filter(|(_, connection)| is_idle(connection) && among(connection));
+        let (&number, _) = idle.min_by_key(|(number, connection)| (connection.last_ms.load(Relaxed), **number))?;
+        // Released here, not when its task ends, so that the limit always holds.
+        let connection = self.active.remove(&number)?;
+        connection.evicted.notify_one();
         Some(())
     }
 }
 
 impl Activity {
-    /// A byte went either way.
+    /// Records traffic.
     pub(super) fn touch(&self) {
         self.last_ms.store(self.started_at.elapsed().as_millis() as u64, Relaxed);
     }
 
-    /// A request has come.
-    pub(super) fn begin(self: &Arc<Self>) -> Busy {
+    /// Begins a request.
+    pub(super) fn begin(self: &Arc<Self>) -> ActiveRequest {
         self.requests.fetch_add(1, Relaxed);
-        Busy(self.clone())
+        ActiveRequest(self.clone())
     }
 
-    /// Returns when the connection is to end for the sake of another.
+    /// Returns when the connection must close because of a limit.
     pub(super) async fn evicted(&self) {
         self.evicted.notified().await;
     }
 }
 
-impl Drop for Busy {
+impl Drop for ActiveRequest {
     fn drop(&mut self) {
         self.0.touch();
         self.0.requests.fetch_sub(1, Relaxed);
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        self.connections.leave(self.number);
+        self.connections.release(self.number);
     }
 }
 
@@ -150,66 +151,66 @@ fn client_of(address: IpAddr) -> IpAddr {
 mod tests {
     use super::*;
 
-    fn enter(connections: &Arc<Connections>, address: &str) -> Option<Place> {
-        connections.enter(address.parse().unwrap())
+    fn acquire(connections: &Arc<Connections>, address: &str) -> Option<ConnectionPermit> {
+        connections.acquire(address.parse().unwrap())
     }
 
-    fn is_evicted(place: &Place) -> bool {
+    fn is_evicted(permit: &ConnectionPermit) -> bool {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let wait = async { tokio::time::timeout(std::time::Duration::from_millis(1), place.activity.evicted()).await };
+        let wait = async { tokio::time::timeout(std::time::Duration::from_millis(1), permit.activity.evicted()).await };
         runtime.block_on(wait).is_ok()
     }
 
     /// `ms` is before now: both are counted from the start.
-    fn idle_since(place: &Place, ms: u64) {
+    fn idle_since(permit: &ConnectionPermit, ms: u64) {
         std::thread::sleep(std::time::Duration::from_millis(10));
-        place.activity.last_ms.store(ms, Relaxed);
+        permit.activity.last_ms.store(ms, Relaxed);
     }
 
     #[test]
-    fn a_client_at_its_share_loses_the_connection_that_was_idle_longest() {
+    fn at_the_client_limit_its_idlest_connection_is_closed() {
         let connections = Connections::new(8, 2, 0);
-        let [first, second] = [(); 2].map(|()| enter(&connections, "192.0.2.1").unwrap());
-        let other = enter(&connections, "192.0.2.2").unwrap();
+        let [first, second] = [(); 2].map(|()| acquire(&connections, "192.0.2.1").unwrap());
+        let other = acquire(&connections, "192.0.2.2").unwrap();
         idle_since(&first, 5);
         idle_since(&second, 4);
         idle_since(&other, 1);
-        let third = enter(&connections, "192.0.2.1").unwrap();
+        let third = acquire(&connections, "192.0.2.1").unwrap();
         assert!(is_evicted(&second) && !is_evicted(&first) && !is_evicted(&third) && !is_evicted(&other));
         drop(second);
-        // Those that are being answered stay; then there is no place.
+        // Connections with active requests stay, so there is no permit.
         let busy = (first.activity.begin(), third.activity.begin());
-        assert!(enter(&connections, "192.0.2.1").is_none() && enter(&connections, "192.0.2.2").is_some());
+        assert!(acquire(&connections, "192.0.2.1").is_none() && acquire(&connections, "192.0.2.2").is_some());
         drop(busy.0);
-        assert!(enter(&connections, "192.0.2.1").is_some() && is_evicted(&first));
+        assert!(acquire(&connections, "192.0.2.1").is_some() && is_evicted(&first));
     }
 
     #[test]
-    fn a_connection_that_has_just_come_is_not_idle_yet() {
+    fn a_new_connection_is_not_idle_yet() {
         let connections = Connections::new(1, 1, 60_000);
-        let first = enter(&connections, "192.0.2.1").unwrap();
-        assert!(enter(&connections, "192.0.2.1").is_none() && enter(&connections, "192.0.2.2").is_none());
+        let first = acquire(&connections, "192.0.2.1").unwrap();
+        assert!(acquire(&connections, "192.0.2.1").is_none() && acquire(&connections, "192.0.2.2").is_none());
         assert!(!is_evicted(&first));
-        let second = connections.enter_at_once("192.0.2.2".parse().unwrap()).unwrap();
+        let second = connections.acquire_at_once("192.0.2.2".parse().unwrap()).unwrap();
         assert!(is_evicted(&first));
         drop((first, second));
-        assert!(enter(&connections, "192.0.2.2").is_some());
+        assert!(acquire(&connections, "192.0.2.2").is_some());
     }
 
     #[test]
-    fn when_all_places_are_taken_the_idlest_of_all_goes() {
+    fn at_the_total_limit_the_idlest_connection_is_closed() {
         let connections = Connections::new(3, 2, 0);
-        let places: Vec<Place> =
-            ["192.0.2.1", "192.0.2.2", "2001:db8::1"].iter().map(|one| enter(&connections, one).unwrap()).collect();
-        places.iter().zip([7, 3, 5]).for_each(|(place, ms)| idle_since(place, ms));
-        let fourth = enter(&connections, "192.0.2.9").unwrap();
-        assert_eq!(places.iter().map(is_evicted).collect::<Vec<_>>(), [false, true, false]);
-        drop(places);
+        let active: Vec<ConnectionPermit> =
+            ["192.0.2.1", "192.0.2.2", "2001:db8::1"].iter().map(|one| acquire(&connections, one).unwrap()).collect();
+        active.iter().zip([7, 3, 5]).for_each(|(permit, ms)| idle_since(permit, ms));
+        let fourth = acquire(&connections, "192.0.2.9").unwrap();
+        assert_eq!(active.iter().map(is_evicted).collect::<Vec<_>>(), [false, true, false]);
+        drop(active);
         drop(fourth);
-        let all: Vec<_> = (1..=9).map(|last| enter(&connections, &format!("192.0.2.{last}")).unwrap()).collect();
-        assert_eq!(connections.open.lock().unwrap().places.len(), 3);
+        let all: Vec<_> = (1..=9).map(|last| acquire(&connections, &format!("192.0.2.{last}")).unwrap()).collect();
+        assert_eq!(connections.open.lock().unwrap().active.len(), 3);
         drop(all);
-        assert!(connections.open.lock().unwrap().places.is_empty());
+        assert!(connections.open.lock().unwrap().active.is_empty());
     }
 
     #[test]

@@ -1,19 +1,19 @@
-//! `?consistent=1`: a read that sees all that was acknowledged before it, through whichever node.
+//! `?consistent=1`: a read that includes every change acknowledged before it, by any node.
 
 use super::Api;
 use super::error::ApiError;
 use axum::http::StatusCode;
 use serde::Deserialize;
 
-/// The part of a query string that asks for it.
+/// The query parameter.
 #[derive(Deserialize)]
 pub(super) struct Consistency {
     consistent: Option<String>,
 }
 
 impl Consistency {
-    /// Returns at once when it is not asked for; else when this node shows everything, which a leader with a majority
-    /// behind it has confirmed after the question came. What the caller then reads is at least as new.
+    /// Returns at once without the parameter. Otherwise returns when this node has every earlier change, confirmed by a
+    /// leader with a majority after the request.
     pub(super) async fn wait(&self, api: &Api) -> Result<(), ApiError> {
         match self.consistent.as_deref() {
             None | Some("0" | "false") => Ok(()),
@@ -23,7 +23,7 @@ impl Consistency {
             }
             Some(other) => Err(ApiError::new(
                 StatusCode::BAD_REQUEST,
-                format!("`{other}` is no value of consistent"),
+                format!("`{other}` is not a value of consistent"),
                 "consistent is 0 or 1",
             )),
         }

@@ -1,14 +1,14 @@
 //! Errors as JSON, with a hint.
 
 use super::types::ErrorJson;
-use crate::problem::{NO_LEADER, NOBODY_KNOWS, TOKEN_REFUSED};
+use crate::problem::{NO_LEADER, OUTCOME_UNKNOWN_WIRE, TOKEN_REFUSED};
 use axum::Json;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use replica::io::{AdminError, ReadIndexError};
 
-/// What a handler gives when it cannot do as asked.
+/// An error response.
 #[derive(Debug)]
 pub(crate) struct ApiError {
     status: StatusCode,
@@ -17,7 +17,7 @@ pub(crate) struct ApiError {
 }
 
 impl ApiError {
-    /// What is wrong, for those who do not speak HTTP.
+    /// The error without status and hint.
     pub(crate) fn into_reason(self) -> String {
         self.error
     }
@@ -26,9 +26,9 @@ impl ApiError {
         Self { status, error: error.into(), hint: hint.into() }
     }
 
-    /// The replica's thread is gone: the process is about to end.
+    /// The replica's thread has stopped: the process is about to exit.
     pub(super) fn ending() -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "the node is stopping", "ask another node")
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "the node is stopping", "send the request to another node")
     }
 }
 
@@ -72,31 +72,33 @@ impl From<AdminError> for ApiError {
             | AdminError::MajorityWouldGo => return Self::of_members(error),
             AdminError::Fenced => (
                 S::CONFLICT,
-                "this node's state is not what the majority has",
-                "ask another node; keep this one's directory for a bug report",
+                "this node's state differs from that of the majority",
+                "use another node, and keep the directory of this node for a bug report",
             ),
-            AdminError::TokenInvalid => (S::FORBIDDEN, TOKEN_REFUSED, "make a new one with `catamaran cluster add`"),
+            AdminError::TokenInvalid => (S::FORBIDDEN, TOKEN_REFUSED, "print a new token with `catamaran cluster add`"),
             AdminError::TooLarge => (
                 S::PAYLOAD_TOO_LARGE,
-                "it is larger than a limit allows, or the zones of some node may not take more memory",
+                "the request is too large, or the zones of a node would exceed its memory limit",
                 "see zone memory in `catamaran cluster status`; remove records or zones, or raise \
                  zones.memory_bytes_max on that node",
             ),
             AdminError::DataKeyOld => {
-                (S::SERVICE_UNAVAILABLE, "the data key is being replaced just now", "try again in a second")
+                (S::SERVICE_UNAVAILABLE, "the data key is being replaced", "try again in a second")
             }
-            AdminError::Busy => (S::SERVICE_UNAVAILABLE, "too many commands wait", "try again in a second"),
+            AdminError::Busy => (S::SERVICE_UNAVAILABLE, "too many pending requests", "try again in a second"),
             AdminError::NotProposed => {
                 (S::SERVICE_UNAVAILABLE, NO_LEADER, "more than half of the nodes must run; see `catamaran status`")
             }
-            AdminError::Unknown => (S::GATEWAY_TIMEOUT, NOBODY_KNOWS, "look before you try again"),
+            AdminError::Unknown => {
+                (S::GATEWAY_TIMEOUT, OUTCOME_UNKNOWN_WIRE, "check whether the change was made before you try again")
+            }
             AdminError::LevelTooLow => (
                 S::CONFLICT,
-                "not every node runs, on software that knows this and at a feature level that says so",
-                "bring all nodes to this version, then `catamaran cluster upgrade`; see `catamaran status`",
+                "the feature level is too low, or not all nodes run a version that supports this",
+                "run this version on all nodes, then `catamaran cluster upgrade`; see `catamaran status`",
             ),
             AdminError::Malformed => {
-                (S::UNPROCESSABLE_ENTITY, "a part of the command is malformed", "check names, secret and addresses")
+                (S::UNPROCESSABLE_ENTITY, "the request is malformed", "check names, secret and addresses")
             }
         };
         Self::new(status, error, hint)
@@ -104,64 +106,66 @@ impl From<AdminError> for ApiError {
 }
 
 impl ApiError {
-    /// What stands against new contents of a zone.
+    /// Errors of changes of zones.
     fn of_zones(error: AdminError) -> Self {
         use StatusCode as S;
         let (status, error, hint) = match error {
             AdminError::ZoneExists => {
-                (S::CONFLICT, "the zone exists already", "`catamaran zone replace` shows the difference and applies it")
+                (S::CONFLICT, "the zone already exists", "`catamaran zone replace` shows the difference and applies it")
             }
             AdminError::ZoneUnknown => (S::NOT_FOUND, "there is no such zone", "see `catamaran zone list`"),
-            AdminError::ZoneChanged => (S::CONFLICT, "the zone changed since it was compared", "compare again"),
+            AdminError::ZoneChanged => {
+                (S::CONFLICT, "the zone has changed since the comparison", "run the command again")
+            }
             AdminError::ImportUnderWay => (
                 S::CONFLICT,
-                "an import of this zone is under way: of another command, or of one whose node died in the middle",
-                "try again when that is done; one whose node died is given up after about a minute",
+                "another import of this zone is running",
+                "try again when it has finished; if its node has failed, it is aborted after about a minute",
             ),
             AdminError::ImportGivenUp => (
                 S::CONFLICT,
-                "the cluster heard nothing of this command for a minute and gave it up; the zone is as it was",
-                "see `catamaran status` whether this node keeps up, then try again",
+                "the import made no progress for a minute and was aborted; the zone did not change",
+                "check in `catamaran status` whether this node lags, then try again",
             ),
-            // Of records that are no zone; all others are told apart by the caller.
+            // `ZoneInvalid`: the caller passes no other errors.
             _ => (
                 S::UNPROCESSABLE_ENTITY,
-                "the records are no zone: it needs one SOA, at its apex, and no owner outside",
+                "the records are not a zone: it needs one SOA, at its apex, and no names outside the zone",
                 "see `catamaran zone check FILE`",
             ),
         };
         Self::new(status, error, hint)
     }
 
-    /// What stands against a change of keys or rules.
+    /// Errors of changes of keys and rules.
     fn of_rights(error: AdminError) -> Self {
         use StatusCode as S;
         let (status, error, hint) = match error {
             AdminError::KeyExists => (
                 S::CONFLICT,
-                "a key of that name exists with another secret",
+                "a key with this name and another secret already exists",
                 "remove it first, or choose another name",
             ),
             AdminError::KeyRolling => {
-                (S::CONFLICT, "the key has two secrets already", "`catamaran key retire` makes the older one void")
+                (S::CONFLICT, "the key already has two secrets", "`catamaran key retire` invalidates the older one")
             }
             AdminError::KeyUnknown => (S::NOT_FOUND, "there is no such key", "see `catamaran key list`"),
             AdminError::KeyOfAnotherAlgorithm => (
                 S::CONFLICT,
-                "the key is of another algorithm",
-                "a key keeps the one that `catamaran key list` shows: make another key to change it",
+                "the key has another algorithm",
+                "see `catamaran key list`; to change the algorithm, create another key",
             ),
-            // Of rules that others changed; all others are told apart by the caller.
+            // `PolicyChanged`: the caller passes no other errors.
             _ => (
                 S::CONFLICT,
-                "the rules there are not those of the revision that was expected: another has changed them",
-                "`catamaran policy show` prints them with their revision: put your change into those, and expect that",
+                "the rules have changed: their revision is not the expected one",
+                "`catamaran policy show` prints the rules and their revision; apply your change to those",
             ),
         };
         Self::new(status, error, hint)
     }
 
-    /// What stands against a change of the members, of their votes, or of who leads.
+    /// Errors of changes of members, votes and leadership.
     fn of_members(error: AdminError) -> Self {
         use StatusCode as S;
         let (status, error, hint) = match error {
@@ -172,27 +176,29 @@ impl ApiError {
             ),
             AdminError::NodeExists => (
                 S::CONFLICT,
-                "another node has that number, or that address for the others",
-                "choose another; see `catamaran cluster status`",
+                "another node has this number or address",
+                "choose another one; see `catamaran cluster status`",
             ),
             AdminError::MembershipBusy => {
-                (S::CONFLICT, "another change of membership is not finished", "try again in a few seconds")
+                (S::CONFLICT, "another membership change is not finished", "try again in a few seconds")
             }
             AdminError::MembersBehind => (
                 S::CONFLICT,
-                "not every node has said that it is ready for it",
+                "not every node has reported that it is ready",
                 "start the nodes that are down, or remove them; see `catamaran cluster status`",
             ),
             AdminError::RotationBusy => {
-                (S::CONFLICT, "the CA is being replaced already", "go on with that: `catamaran cluster rotate --ca`")
+                (S::CONFLICT, "the CA is already being replaced", "continue with `catamaran cluster rotate --ca`")
             }
-            AdminError::LeaderWouldGo => {
-                (S::CONFLICT, "the leader cannot remove itself; it is handing over", "try again in a second")
-            }
+            AdminError::LeaderWouldGo => (
+                S::CONFLICT,
+                "the leader cannot remove itself; it is handing over the leadership",
+                "try again in a second",
+            ),
             AdminError::MajorityWouldGo => (
                 S::CONFLICT,
-                "of the voters that would remain no majority answers: nothing could be decided after it",
-                "start a node that is down first, or remove that one",
+                "no majority answers among the voters that would remain, so the cluster would accept no more changes",
+                "first start a node that is down, or remove that node",
             ),
             AdminError::NodeVotes => {
                 (S::CONFLICT, "the node has a vote, and a learner is needed", "see `catamaran cluster status`")
@@ -204,10 +210,10 @@ impl ApiError {
             ),
             AdminError::LeaderStayed => (
                 S::GATEWAY_TIMEOUT,
-                "the leadership did not move",
-                "see whether that node runs and has caught up: `catamaran cluster status`",
+                "the leadership was not transferred",
+                "check in `catamaran cluster status` whether that node runs and has caught up",
             ),
-            // Of the last voter; all others are told apart by the caller.
+            // `LastVoter`: the caller passes no other errors.
             _ => (S::CONFLICT, "the last voter cannot be removed", "stop the cluster instead"),
         };
         Self::new(status, error, hint)
@@ -218,10 +224,10 @@ impl From<ReadIndexError> for ApiError {
     fn from(error: ReadIndexError) -> Self {
         let (error, hint) = match error {
             ReadIndexError::TimedOut => (
-                "no leader with a majority confirmed in time that this node has everything",
-                "leave out consistent=1 to read what this node has; see `catamaran status`",
+                "no leader with a majority confirmed in time that this node is up to date",
+                "omit consistent=1 to read the data of this node; see `catamaran status`",
             ),
-            ReadIndexError::Busy => ("too many consistent reads wait", "try again in a second"),
+            ReadIndexError::Busy => ("too many pending consistent reads", "try again in a second"),
         };
         Self::new(StatusCode::SERVICE_UNAVAILABLE, error, hint)
     }
@@ -232,7 +238,7 @@ impl From<QueryRejection> for ApiError {
         Self::new(
             rejection.status(),
             rejection.body_text(),
-            "a parameter of the query is missing or wrong; ?zone=example.org. names a zone, ?at=17 a serial",
+            "a query parameter is missing or wrong; examples: ?zone=example.org. or ?at=17",
         )
     }
 }
@@ -247,17 +253,16 @@ pub(super) async fn no_such_path() -> ApiError {
     ApiError::new(
         StatusCode::NOT_FOUND,
         "there is no such path",
-        "see /healthz, /metrics, /v1/status, /v1/zones, /v1/zones/NAME, /v1/zone, /v1/keys, /v1/policy, \
-         /v1/policy/check, /v1/policy/keys, /v1/audit, /v1/nodes, /v1/leader, /v1/tokens, /v1/certificates, \
-         /v1/ca, \
-         /v1/data-key, /v1/backup, /v1/feature-level",
+        "see /healthz, /metrics, /v1/status, /v1/zones, /v1/zones/NAME, /v1/zone, /v1/keys, /v1/keys/secret, \
+         /v1/grants, /v1/policy, /v1/policy/check, /v1/policy/keys, /v1/audit, /v1/nodes, /v1/nodes/address, \
+         /v1/leader, /v1/tokens, /v1/certificates, /v1/ca, /v1/data-key, /v1/backup, /v1/feature-level",
     )
 }
 
 pub(super) async fn no_such_method() -> ApiError {
     ApiError::new(
         StatusCode::METHOD_NOT_ALLOWED,
-        "this path has no such method",
-        "use GET to read, POST to add, PUT to replace, DELETE to remove",
+        "this path does not support the method",
+        "use GET to read, POST to add, PUT to replace, PATCH to change, DELETE to remove",
     )
 }

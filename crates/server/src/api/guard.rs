@@ -1,4 +1,4 @@
-//! Who may ask what. It is decided before a body is read.
+//! Authorization of requests, before the body is read.
 
 use super::Api;
 use super::error::ApiError;
@@ -9,12 +9,12 @@ use axum::response::Response;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Where a request comes from.
+/// The origin of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Peer {
-    /// Over TCP, to this address of ours.
+    /// Over TCP. `local` is this node's address of the connection.
     Tcp { remote: IpAddr, local: Option<IpAddr> },
-    /// Over the node's socket, from a process of this user.
+    /// Over the node's Unix socket, from a process of this user.
     Socket { uid: Option<u32> },
 }
 
@@ -26,13 +26,13 @@ impl Peer {
         }
     }
 
-    /// Whether it can read the token's file anyway.
+    /// Whether this user can read the token's file anyway.
     fn is_owner(self, api: &Api) -> bool {
         matches!(self, Self::Socket { uid: Some(uid) } if uid == 0 || uid == api.uid)
     }
 }
 
-/// Only with the token, or from the node's own user over the socket.
+/// Allows requests with the token, and requests of the node's user over the socket.
 pub(super) async fn token(
     State(api): State<Arc<Api>>,
     Extension(peer): Extension<Peer>,
@@ -42,7 +42,7 @@ pub(super) async fn token(
     if peer.is_owner(&api) || has_token(&api, &request) { Ok(next.run(request).await) } else { Err(unauthorized()) }
 }
 
-/// From this machine, or with the token.
+/// Allows requests from this machine, and requests with the token.
 pub(super) async fn local_or_token(
     State(api): State<Arc<Api>>,
     Extension(peer): Extension<Peer>,
@@ -59,7 +59,7 @@ pub(super) fn has_token(api: &Api, request: &Request) -> bool {
 fn unauthorized() -> ApiError {
     ApiError::new(
         StatusCode::UNAUTHORIZED,
-        "this needs the API token",
+        "this request needs the API token",
         "send `Authorization: Bearer TOKEN`; the token is in the file api.token of the cluster's directory",
     )
 }

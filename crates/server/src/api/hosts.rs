@@ -1,5 +1,5 @@
-//! Which node a request is for. A browser can be made to send requests to a node that it can reach: by a name that an
-//! attacker points at the node (DNS rebinding), or from a page of another site. Both tell in a header field.
+//! Checks the host of a request. An attacker can make a browser send requests to a node: with a name that points at the
+//! node (DNS rebinding), or from a page of another site. Header fields reveal both.
 
 use super::Api;
 use super::error::ApiError;
@@ -12,7 +12,7 @@ use axum::response::Response;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// By what names the API may be asked.
+/// Host names that requests may use.
 pub(crate) struct Hosts {
     /// `api.listen`.
     listen: IpAddr,
@@ -26,12 +26,12 @@ impl Hosts {
         Self { listen: listen.to_canonical(), names }
     }
 
-    /// Whether a request that came to the address `local` may name this host.
+    /// Whether a request to the address `local` may use this host.
     fn allow(&self, host: &str, local: Option<IpAddr>) -> bool {
         let host = bare(host).to_ascii_lowercase();
         match host.parse::<IpAddr>().map(|address| address.to_canonical()) {
             Ok(address) if address.is_loopback() => true,
-            // An API that listens on all addresses is asked by the one that the connection came to.
+            // If the API listens on all addresses, the address of the connection is allowed.
             Ok(address) if address == self.listen || Some(address) == local.map(|local| local.to_canonical()) => true,
             _ => host == "localhost" || self.names.contains(&host),
         }
@@ -44,7 +44,7 @@ fn bare(host: &str) -> &str {
     host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
 }
 
-/// Refuses what is for another host, and what another site's page wants changed.
+/// Refuses requests for another host, and changes requested by pages of other sites.
 pub(super) async fn check(
     State(api): State<Arc<Api>>,
     Extension(peer): Extension<Peer>,
@@ -54,34 +54,38 @@ pub(super) async fn check(
     let host = host_of(&request)?;
     if let (Peer::Tcp { local, .. }, Some(host)) = (peer, &host)
         && !api.hosts.allow(host.host(), local)
-        // No attacker's page has the token.
+        // A page of an attacker does not have the token.
         && !has_token(&api, &request)
     {
         // RFC 9110 15.5.20: the request was directed at a server that is not configured for it.
         return Err(ApiError::new(
             StatusCode::MISDIRECTED_REQUEST,
             "unknown host name",
-            "ask it by an address that it listens on; or name it with `hosts` in [api], or send the token",
+            "use an address that the node listens on, add the name to `hosts` in [api], or send the token",
         ));
     }
     if !matches!(*request.method(), Method::GET | Method::HEAD) && is_cross_site(request.headers(), host.as_ref()) {
         return Err(ApiError::new(
             StatusCode::FORBIDDEN,
             "cross-site request refused",
-            "send it from the command line, or without the header fields Origin and Sec-Fetch-Site",
+            "send the request from the command line, or without the header fields Origin and Sec-Fetch-Site",
         ));
     }
     Ok(next.run(request).await)
 }
 
-/// Which host the request names; none may be named before HTTP/1.1.
+/// The host of the request. HTTP/1.0 requests may have none.
 fn host_of(request: &Request) -> Result<Option<Authority>, ApiError> {
     let mut fields = request.headers().get_all(header::HOST).iter();
     let (field, is_one) = (fields.next(), fields.next().is_none());
     // RFC 9112 3.2: 400 to "any HTTP/1.1 request message that lacks a Host header field and to any request message that
     // contains more than one Host header field line or a Host header field with an invalid field value".
     let bad = || {
-        ApiError::new(StatusCode::BAD_REQUEST, "the request needs one Host header field", "name the node in it, once")
+        ApiError::new(
+            StatusCode::BAD_REQUEST,
+            "the request needs exactly one Host header field",
+            "set it to the host name of the node",
+        )
     };
     if !is_one || field.is_none() && request.version() == Version::HTTP_11 {
         return Err(bad());
@@ -94,7 +98,7 @@ fn host_of(request: &Request) -> Result<Option<Authority>, ApiError> {
     Ok(request.uri().authority().cloned().or(named))
 }
 
-/// Whether a browser says that a page of another site asks.
+/// Whether a browser reports that a page of another site sent the request.
 fn is_cross_site(headers: &HeaderMap, host: Option<&Authority>) -> bool {
     let is_other_origin = headers.get_all(header::ORIGIN).iter().any(|origin| {
         let authority =
@@ -110,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_are_this_machine_the_listener_s_and_the_configured() {
+    fn localhost_listen_address_and_configured_hosts_are_allowed() {
         let hosts = Hosts::new("192.0.2.1".parse().unwrap(), &["Node-1.Example.".to_owned(), "[2001:db8::7]".into()]);
         let local = Some("192.0.2.2".parse().unwrap());
         for host in ["localhost", "LOCALHOST.", "127.0.0.1", "127.9.9.9", "[::1]", "192.0.2.1", "192.0.2.2"] {

@@ -51,7 +51,7 @@ pub(super) async fn list(
     Ok(Json(keys.collect()))
 }
 
-/// The secrets of a key in clear, the newest first: one object of the list's form for each. It is audited first.
+/// The secrets of a key, the newest first, one object for each. The request is first written to the audit log.
 pub(super) async fn show_secret(
     State(api): State<Arc<Api>>,
     query: Result<Query<KeyQuery>, QueryRejection>,
@@ -61,8 +61,8 @@ pub(super) async fn show_secret(
     let known = rights.status(&name).ok_or(AdminError::KeyUnknown)?;
     let shown = api.handle.secrets(name.clone()).await.ok_or(AdminError::KeyUnknown)?;
     if shown.written.await != Ok(true) {
-        let error = "it cannot be written down that the secret was asked for".to_owned();
-        return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, error, "look at the disk of the audit log"));
+        let error = "cannot write the request to the audit log".to_owned();
+        return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, error, "check the disk of the audit log"));
     }
     let of = |secret: &Zeroizing<Vec<u8>>| KeyJson {
         name: name.to_string(),
@@ -81,11 +81,11 @@ pub(super) async fn show_secret(
 pub(super) struct GrantQuery {
     name: String,
     right: String,
-    /// All zones where none is named.
+    /// `None`: all zones.
     zone: Option<String>,
 }
 
-/// Makes a grant of a key that is there.
+/// Adds a grant to an existing key.
 pub(super) async fn grant(
     State(api): State<Arc<Api>>,
     query: Result<Query<GrantQuery>, QueryRejection>,
@@ -94,7 +94,7 @@ pub(super) async fn grant(
     changed(&api, AdminCommand::Grant { key, zone, right }).await
 }
 
-/// Takes a grant back; a key that has one for all zones keeps it when one zone is named.
+/// Revokes a grant. A grant for all zones is not affected if the request names a zone.
 pub(super) async fn revoke(
     State(api): State<Arc<Api>>,
     query: Result<Query<GrantQuery>, QueryRejection>,
@@ -117,11 +117,11 @@ fn parse_right(text: &str) -> Result<Right, ApiError> {
         "update" => Ok(Right::Update),
         "transfer" => Ok(Right::Transfer),
         "update-apex" => Ok(Right::UpdateApex),
-        other => Err(bad(format!("`{other}` is no right"), "update, update-apex or transfer")),
+        other => Err(bad(format!("unknown right `{other}`"), "use update, update-apex or transfer")),
     }
 }
 
-/// Makes the key if it is not there, then each grant that is not there.
+/// Adds the key and its grants, if they do not exist.
 pub(super) async fn add(
     State(api): State<Arc<Api>>,
     body: Result<Bytes, BytesRejection>,
@@ -147,7 +147,7 @@ pub(super) async fn add(
                 is_made |= makes && reply != AdminReply::Unchanged;
             }
             Err(error) => {
-                // Whoever asked is told of no key: the one that this request made must not stay and take the name.
+                // The request fails, so a key that it made is removed again.
                 if is_made {
                     let _ = api.handle.admin(AdminCommand::RemoveKey { name }).await;
                 }
@@ -161,7 +161,7 @@ pub(super) async fn add(
     Ok((if changed { StatusCode::CREATED } else { StatusCode::OK }, Json(DoneJson { changed })))
 }
 
-/// Gives a key that is there a second secret.
+/// Adds a second secret to an existing key.
 pub(super) async fn roll(
     State(api): State<Arc<Api>>,
     body: Result<Bytes, BytesRejection>,
@@ -170,20 +170,20 @@ pub(super) async fn roll(
     let secret = key
         .secret
         .as_deref()
-        .ok_or_else(|| bad("the new secret is missing".to_owned(), "name, algorithm and secret"))?;
-    // RFC 8945 6: a new secret would prolong the life of a weak key.
+        .ok_or_else(|| bad("the new secret is missing".to_owned(), "send name, algorithm and secret"))?;
+    // RFC 8945 6: a new secret would prolong the use of a weak key.
     if algorithm.is_weak() {
         let word = algorithm.mnemonic();
         return Err(bad(
             format!("{word} is weak (RFC 8945 6)"),
-            "add a key of another name, and remove this one later",
+            "add a key with another name, and remove this one later",
         ));
     }
     let (secret, nonce) = secret_and_nonce(secret, &key, algorithm)?;
     changed(&api, AdminCommand::RollKey { name, algorithm, secret, nonce }).await
 }
 
-/// Makes the older of two secrets void.
+/// Removes the older of two secrets.
 pub(super) async fn retire(
     State(api): State<Arc<Api>>,
     query: Result<Query<KeyQuery>, QueryRejection>,
@@ -200,7 +200,7 @@ pub(super) async fn remove(
     changed(&api, AdminCommand::RemoveKey { name }).await
 }
 
-/// Has a command carried out, and waits for the other nodes.
+/// Executes a command, and waits for the other nodes.
 pub(super) async fn changed(api: &Api, command: AdminCommand) -> Result<Json<DoneJson>, ApiError> {
     let reply = api.handle.admin(command).await?;
     if reply != AdminReply::Unchanged {
@@ -210,13 +210,13 @@ pub(super) async fn changed(api: &Api, command: AdminCommand) -> Result<Json<Don
 }
 
 fn parse_key(body: &[u8]) -> Result<(KeyJson, Name, KeyAlgorithm), ApiError> {
-    // Whatever type the client says the body has.
+    // The content type is ignored.
     let key: KeyJson = serde_json::from_slice(body).map_err(|error| {
-        bad(format!("the body is not the JSON of a key: {error}"), "name, algorithm, secret and grants")
+        bad(format!("the body is not the JSON of a key: {error}"), "send name, algorithm, secret and grants")
     })?;
     let name = parse_name(&key.name)?;
     let algorithm = KeyAlgorithm::from_mnemonic(&key.algorithm)
-        .ok_or_else(|| bad(format!("`{}` is no algorithm", key.algorithm), ALGORITHMS_HINT))?;
+        .ok_or_else(|| bad(format!("unknown algorithm `{}`", key.algorithm), &format!("use {ALGORITHMS_HINT}")))?;
     Ok((key, name, algorithm))
 }
 
@@ -234,11 +234,11 @@ fn check_weak(algorithm: KeyAlgorithm, allowed: Option<&str>) -> Result<(), ApiE
 fn secret_and_nonce(secret: &str, key: &KeyJson, algorithm: KeyAlgorithm) -> Result<(Vec<u8>, [u8; 12]), ApiError> {
     let secret = data_encoding::BASE64
         .decode(secret.as_bytes())
-        .map_err(|error| bad(format!("the secret is not base64: {error}"), "encode its bytes as RFC 4648 4 has it"))?;
+        .map_err(|error| bad(format!("the secret is not base64: {error}"), "encode its bytes as in RFC 4648 4"))?;
     if SecretLength::of(secret.len(), algorithm) == SecretLength::TooShort && !key.allow_short_secret {
         return Err(bad(
             format!("the secret has {} bytes, so it can be guessed", secret.len()),
-            "use a secret of 16 bytes or more; --allow-short-secret (\"allow_short_secret\": true) takes it anyway",
+            "use a secret of 16 bytes or more, or --allow-short-secret (\"allow_short_secret\": true)",
         ));
     }
     let mut nonce = [0; 12];

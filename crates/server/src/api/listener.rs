@@ -1,13 +1,13 @@
-//! Connections to the API, over TCP and over the node's Unix socket: who may have one, and for how long.
+//! Connections to the API, over TCP and over the node's Unix socket, with their limits.
 //!
-//! The head of a request has [`API_HEAD_MS`], which begins when the response before it has gone: a connection that is
-//! silent between two requests ends then too. A client that does not take its response has [`API_WRITE_MS`].
+//! The head of a request must arrive within [`API_HEAD_MS`] after the previous response, so idle connections are closed
+//! too. A client must read its response within [`API_WRITE_MS`].
 
-use super::connections::{Activity, Connections, Place};
+use super::connections::{Activity, ConnectionPermit, Connections};
 use super::guard::Peer;
 use crate::limits::{
     API_CONNECTIONS_MAX, API_CONNECTIONS_PER_CLIENT_MAX, API_HEAD_BYTES_MAX, API_HEAD_MS, API_HEADERS_MAX,
-    API_IDLE_MS_MIN, API_PLACE_LOOK_MS, API_PLACE_WAIT_MS, API_SILENCE_MS, API_SOCKET_CONNECTIONS_MAX, API_WRITE_MS,
+    API_IDLE_MS_MIN, API_PERMIT_POLL_MS, API_PERMIT_WAIT_MS, API_SILENCE_MS, API_SOCKET_CONNECTIONS_MAX, API_WRITE_MS,
 };
 use axum::Router;
 use axum::body::Body;
@@ -26,12 +26,12 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, Sleep};
 use tower::ServiceExt;
 
-/// Pause after a connection could not be accepted: others end meanwhile, and give back what was missing.
+/// Pause after a failed accept. Other connections may close meanwhile and free resources.
 const PAUSE_MS: u64 = 50;
 
 /// Serves over TCP until the runtime ends.
 pub(super) async fn tcp(listener: TcpListener, router: Router) {
-    let door = Door::new(API_CONNECTIONS_MAX, API_CONNECTIONS_PER_CLIENT_MAX);
+    let admission = Admission::new(API_CONNECTIONS_MAX, API_CONNECTIONS_PER_CLIENT_MAX);
     loop {
         match listener.accept().await {
             Ok((stream, remote)) => {
@@ -39,73 +39,73 @@ pub(super) async fn tcp(listener: TcpListener, router: Router) {
                 let local = stream.local_addr().ok().map(|local| local.ip());
                 let peer = Peer::Tcp { remote: remote.ip(), local };
                 let router = router.clone();
-                door.admit(remote.ip(), move |place| serve(stream, peer, place, router));
+                admission.admit(remote.ip(), move |permit| serve(stream, peer, permit, router));
             }
             Err(error) => pause(&error).await,
         }
     }
 }
 
-/// Serves over the node's socket until the runtime ends. Its places are its own: whatever comes over TCP, an
-/// administrator gets in.
+/// Serves over the node's socket until the runtime ends. It has its own limits, so connections over TCP cannot block an
+/// administrator.
 pub(super) async fn socket(listener: UnixListener, router: Router) {
-    let door = Door::new(API_SOCKET_CONNECTIONS_MAX, API_SOCKET_CONNECTIONS_MAX);
+    let admission = Admission::new(API_SOCKET_CONNECTIONS_MAX, API_SOCKET_CONNECTIONS_MAX);
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
                 let uid = stream.peer_cred().ok().map(|peer| peer.uid());
                 let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
                 let router = router.clone();
-                door.admit(here, move |place| serve(stream, Peer::Socket { uid }, place, router));
+                admission.admit(here, move |permit| serve(stream, Peer::Socket { uid }, permit, router));
             }
             Err(error) => pause(&error).await,
         }
     }
 }
 
-/// Where connections come in.
-struct Door {
+/// Admits connections within limits.
+struct Admission {
     connections: Arc<Connections>,
-    /// For those that wait until another ends or is idle.
+    /// Limits the connections that wait until another one is closed or idle.
     waiting: Arc<Semaphore>,
 }
 
-impl Door {
+impl Admission {
     fn new(total_max: usize, per_client_max: usize) -> Self {
         let connections = Connections::new(total_max, per_client_max, API_IDLE_MS_MIN);
         Self { connections, waiting: Arc::new(Semaphore::new(total_max)) }
     }
 
-    /// Serves a connection in a task, once it has a place. Without one, it is dropped: the client sees the end.
+    /// Serves a connection in a task, once a permit is free. Without a permit, the connection is closed.
     fn admit<F: Future<Output = ()> + Send + 'static>(
         &self,
         address: IpAddr,
-        serve: impl FnOnce(Place) -> F + Send + 'static,
+        serve: impl FnOnce(ConnectionPermit) -> F + Send + 'static,
     ) {
-        if let Some(place) = self.connections.enter(address) {
-            tokio::spawn(serve(place));
+        if let Some(permit) = self.connections.acquire(address) {
+            tokio::spawn(serve(permit));
             return;
         }
-        // So many connections at once are no burst of requests.
+        // Too many wait: this is not a burst of requests.
         let Ok(waits) = self.waiting.clone().try_acquire_owned() else {
-            if let Some(place) = self.connections.enter_at_once(address) {
-                tokio::spawn(serve(place));
+            if let Some(permit) = self.connections.acquire_at_once(address) {
+                tokio::spawn(serve(permit));
             }
             return;
         };
         let connections = self.connections.clone();
         tokio::spawn(async move {
-            let until = Instant::now() + Duration::from_millis(API_PLACE_WAIT_MS);
-            let place = loop {
-                tokio::time::sleep(Duration::from_millis(API_PLACE_LOOK_MS)).await;
-                match connections.enter(address) {
-                    Some(place) => break place,
+            let until = Instant::now() + Duration::from_millis(API_PERMIT_WAIT_MS);
+            let permit = loop {
+                tokio::time::sleep(Duration::from_millis(API_PERMIT_POLL_MS)).await;
+                match connections.acquire(address) {
+                    Some(permit) => break permit,
                     None if Instant::now() >= until => return,
                     None => {}
                 }
             };
             drop(waits);
-            serve(place).await;
+            serve(permit).await;
         });
     }
 }
@@ -115,9 +115,14 @@ async fn pause(error: &io::Error) {
     tokio::time::sleep(Duration::from_millis(PAUSE_MS)).await;
 }
 
-/// One connection, until it ends or has to.
-async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, peer: Peer, place: Place, router: Router) {
-    let activity = place.activity.clone();
+/// Serves one connection, until it is closed or evicted.
+async fn serve(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: Peer,
+    permit: ConnectionPermit,
+    router: Router,
+) {
+    let activity = permit.activity.clone();
     let answer = service_fn(|request: hyper::Request<hyper::body::Incoming>| {
         let (busy, router) = (activity.begin(), router.clone());
         let mut request = request.map(Body::new);
@@ -135,19 +140,19 @@ async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, pee
         .max_buf_size(API_HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(Watched::new(stream, activity.clone())), answer);
     tokio::select! {
-        // What a client does wrong is no matter of ours.
+        // Errors of the client are ignored.
         _ = connection => {}
         () = activity.evicted() => {}
     }
 }
 
-/// A stream that notes when it was used, and ends when it is stuck.
+/// A stream that records traffic, and fails after a timeout.
 struct Watched<S> {
     stream: S,
     activity: Arc<Activity>,
-    /// When nothing has gone either way for long.
+    /// Fires after a long time without traffic.
     silence: Pin<Box<Sleep>>,
-    /// When the client has taken nothing of what waits for it.
+    /// Fires if the client does not read its response.
     stuck: Option<Pin<Box<Sleep>>>,
 }
 

@@ -1,41 +1,44 @@
-//! The HTTP API: health, status and metrics for everyone on this machine, changes for who has the token.
+//! The HTTP API. Health, status and metrics are open to all local users. Everything else needs the token.
 //!
 //! | method and path | does | token |
 //! |---|---|---|
 //! | `GET /healthz` | 200 when the node answers, else 503; `?max_staleness_ms=N`, `?audit=true` | from elsewhere |
 //! | `GET /metrics` | Prometheus text | from elsewhere |
-//! | `GET /v1/status`, `GET /v1/zones` | how the node is, its zones; `?consistent=1` | from elsewhere |
-//! | `GET /v1/zones/NAME?at=SERIAL` | waits until the node shows it; `&wait_ms=N`, `&everywhere=1` | from elsewhere |
+//! | `GET /v1/status`, `GET /v1/zones` | status of the node, its zones; `?consistent=1` | from elsewhere |
+//! | `GET /v1/zones/NAME?at=SERIAL` | waits until the node serves it; `&wait_ms=N`, `&everywhere=1` | from elsewhere |
 //! | `GET /v1/zone?zone=NAME` | the zone as a zone file; `&consistent=1` | always |
 //! | `POST /v1/zone?zone=NAME` | adds the zone in the body | always |
 //! | `PUT /v1/zone?zone=NAME&base=HASH` | replaces the zone if its hash is still HASH | always |
-//! | `PATCH /v1/zone?zone=NAME&stale=expire` | sets options of the zone; `POST` takes them too | always |
+//! | `PATCH /v1/zone?zone=NAME&stale=expire` | sets options of the zone; `POST` accepts them too | always |
 //! | `DELETE /v1/zone?zone=NAME` | removes it | always |
 //! | `GET`, `POST`, `DELETE /v1/keys` | TSIG keys and their grants | always |
-//! | `PUT /v1/keys`, `PATCH /v1/keys?name=NAME` | a second secret for a key; the older of two is void | always |
+//! | `PUT /v1/keys`, `PATCH /v1/keys?name=NAME` | adds a second secret to a key; removes the older of two | always |
 //! | `POST`, `DELETE /v1/grants?name=NAME&right=RIGHT` | grants, revokes; `&zone=NAME`, else all | always |
-//! | `GET /v1/keys/secret?name=NAME` | its secrets in clear, once that is written into the audit log | always |
+//! | `GET /v1/keys/secret?name=NAME` | its secrets, after the request is in the audit log | always |
 //! | `GET`, `PUT /v1/policy?zone=NAME` | the rules of a zone, without `zone` those for all | always |
-//! | `GET /v1/policy/check?key=K&name=N&type=T` | what the rules say, and which; `&source=ADDRESS&tcp=1` | always |
+//! | `GET /v1/policy/check?key=K&name=N&type=T` | the decision and its rule; `&source=ADDRESS&tcp=1` | always |
+//! | `GET /v1/policy/keys` | the keys that rules grant something | always |
 //! | `GET /v1/audit?lines=N` | the last lines of this node's audit log | always |
 //! | `DELETE /v1/nodes?node=N` | removes a node from the cluster | always |
 //! | `PATCH /v1/nodes?node=N&votes=BOOL` | gives a node a vote, or makes it a learner | always |
 //! | `PUT /v1/nodes?node=N&by=M` | removes node N and gives its vote to learner M, in one step | always |
-//! | `POST /v1/leader`, `?node=N` | hands the leadership over, to node N | always |
+//! | `PUT /v1/nodes/address?node=N&address=A` | sets the address of a node; `&force=true` | always |
+//! | `POST /v1/leader`, `?node=N` | transfers the leadership, to node N | always |
 //! | `POST /v1/feature-level` | raises it to what this node's software knows, if all nodes know it | always |
-//! | `GET /v1/backup` | everything, as one file, for `catamaran cluster restore` | always |
-//! | `POST /v1/tokens`, `?learner=true` | a token with which one node may join, as a voter or as a learner | always |
-//! | `POST /v1/certificates` | every node gets itself a new certificate for connections between nodes | always |
-//! | `POST /v1/data-key` | another data key seals secrets, once every node has it | always |
-//! | `POST /v1/ca`, `?begin=true` | the next step towards another CA, or the first one | always |
+//! | `GET /v1/backup` | a backup in one file, for `catamaran cluster restore` | always |
+//! | `GET`, `DELETE /v1/tokens?id=ID` | lists unused join tokens; revokes one | always |
+//! | `POST /v1/tokens`, `?learner=true` | makes a join token for one node, as a voter or as a learner | always |
+//! | `POST /v1/certificates` | gives every node a new certificate for connections between nodes | always |
+//! | `POST /v1/data-key` | replaces the data key, once every node has the new one | always |
+//! | `POST /v1/ca`, `?begin=true` | the next step of replacing the CA, or the first one | always |
 //!
-//! With `consistent=1` an answer shows all that was acknowledged, by any node, before the question came: the node waits
-//! until it has it. Without a majority that is 503 after 2.5 s.
+//! With `consistent=1`, a response includes every change that any node acknowledged before the request. The node waits
+//! until it has them. Without a majority, it responds with 503 after 2.5 s.
 //!
-//! Over the node's Unix socket, its own user and root need no token. Over TCP a request without the token must name the
-//! node as `localhost`, by an address that it listens on or by a name in `api.hosts`.
+//! Over the node's Unix socket, the user of the node and root need no token. Over TCP, the host of a request without
+//! the token must be `localhost`, an address that the node listens on, or a name in `api.hosts`.
 //!
-//! Every error is JSON: `{"error": what, "hint": what to do}`.
+//! Errors are JSON: `{"error": what failed, "hint": what to do}`.
 
 pub(crate) mod types;
 
@@ -81,9 +84,9 @@ pub(crate) struct Api {
     /// Whether the node has addresses for clients.
     pub(crate) has_dns: bool,
     pub(crate) token: ApiToken,
-    /// Who the node runs as.
+    /// The user of the node's process.
     pub(crate) uid: u32,
-    /// By what names it may be asked.
+    /// Host names that requests may use.
     pub(crate) hosts: Hosts,
     pub(crate) handle: ReplicaHandle,
     pub(crate) serving: Arc<ServingState>,
@@ -91,13 +94,13 @@ pub(crate) struct Api {
     pub(crate) metrics: NodeMetrics,
     pub(crate) zones: Mutex<Zones>,
     pub(crate) backups: backup::Backups,
-    /// Places for those who wait for a serial.
-    pub(crate) at_places: tokio::sync::Semaphore,
-    /// Where the audit log is.
+    /// Limits the requests that wait for a serial.
+    pub(crate) serial_wait_permits: tokio::sync::Semaphore,
+    /// Path of the audit log.
     pub(crate) audit: std::path::PathBuf,
-    /// Where this node's data keys are.
+    /// File of this node's data keys.
     pub(crate) data_key_file: DataKeyFile,
-    /// What a joining node must know besides its token.
+    /// Contents of join tokens.
     pub(crate) join: tokens::JoinOffer,
     /// Verifies that a node answers at its new address before it is moved.
     pub(crate) peer_check: Option<PeerCheck>,
@@ -153,7 +156,7 @@ pub(crate) async fn serve(tcp: TcpListener, socket: Option<UnixListener>, api: A
     listener::tcp(tcp, router).await;
 }
 
-/// Answers every request with `repairing`, until the future is dropped.
+/// Responds to every request with `repairing`, until the future is dropped.
 pub(crate) async fn serve_repairing(tcp: TcpListener) {
     const REPAIRING: &str = "{\"healthy\":false,\"serving\":\"repairing\"}\n";
     let answer = || async { (axum::http::StatusCode::SERVICE_UNAVAILABLE, REPAIRING) };

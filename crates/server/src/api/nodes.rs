@@ -1,4 +1,4 @@
-//! `/v1/nodes`: removes, promotes, demotes, replaces or moves a node. `POST /v1/leader`: hands over the leadership.
+//! `/v1/nodes`: removes, promotes, demotes, replaces or moves a node. `POST /v1/leader`: transfers the leadership.
 //! `POST /v1/feature-level`: raises the feature level, after which no node can run older software.
 
 use super::Api;
@@ -28,7 +28,7 @@ pub(super) struct VoteQuery {
     votes: bool,
 }
 
-/// Which node takes the place of which.
+/// Which node replaces which.
 #[derive(Deserialize)]
 pub(super) struct ReplaceQuery {
     node: u64,
@@ -44,7 +44,7 @@ pub(super) struct MoveQuery {
     force: Option<bool>,
 }
 
-/// Who is to lead; the node with the longest log when none is named.
+/// The new leader; without it, the node with the longest log.
 #[derive(Deserialize)]
 pub(super) struct LeaderQuery {
     node: Option<u64>,
@@ -82,7 +82,7 @@ pub(super) async fn move_to(
 ) -> Result<Json<DoneJson>, ApiError> {
     let Query(MoveQuery { node, address, force }) = query?;
     if !address.is_reachable() {
-        let hint = "name a host or an IP address, and a port";
+        let hint = "use a host name or an IP address, and a port";
         return Err(ApiError::new(StatusCode::BAD_REQUEST, format!("other nodes cannot connect to {address}"), hint));
     }
     let id = api.id_of(node).await?;
@@ -91,7 +91,7 @@ pub(super) async fn move_to(
         && let Err(error) = check.verify(id, &address).await
     {
         let why = format!("node {node} does not answer at {address}: {error}");
-        let hint = "start it there first, or use --force if only other nodes can connect to it";
+        let hint = "start the node there first, or use --force if only other nodes can connect to it";
         return Err(ApiError::new(StatusCode::CONFLICT, why, hint));
     }
     Ok(super::zones::done(&api.handle.admin(AdminCommand::MoveNode { id, address: address.to_string() }).await?))

@@ -35,19 +35,19 @@ impl PolicyQuery {
     }
 }
 
-/// What is asked of the rules.
+/// The update to check.
 #[derive(Deserialize)]
 pub(super) struct CheckQuery {
     key: String,
     name: String,
     r#type: String,
-    /// Where the update comes from.
+    /// Source address of the update.
     source: Option<String>,
-    /// Whether it comes over a connection.
+    /// Whether it is sent over TCP.
     tcp: Option<String>,
 }
 
-/// Which policy is set, and which rules it was made from.
+/// Which policy is set, and the revision that it is based on.
 #[derive(Deserialize)]
 pub(super) struct SetQuery {
     #[serde(flatten)]
@@ -83,7 +83,7 @@ pub(super) async fn set(
 ) -> Result<Json<DoneJson>, ApiError> {
     let SetQuery { of, expect } = query?.0;
     let zone = of.id()?;
-    let expected = expect.map(|text| text.parse().map_err(|why| bad(format!("`{text}` is no revision"), why)));
+    let expected = expect.map(|text| text.parse().map_err(|why| bad(format!("`{text}` is not a revision"), why)));
     let wrong =
         |why: String| ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, why, "correct the rules; nothing was changed");
     let body = body?;
@@ -99,11 +99,13 @@ pub(super) async fn check(
 ) -> Result<Json<DecisionJson>, ApiError> {
     let query = query?;
     let (key, name) = (parse_name(&query.key)?, parse_name(&query.name)?);
-    let unknown = || bad(format!("`{}` is no type", query.r#type), "as in type=AAAA or type=TYPE65");
+    let unknown = || bad(format!("unknown type `{}`", query.r#type), "use type=AAAA or type=TYPE65, for example");
     let rtype = scan_rtype(query.r#type.as_bytes()).ok_or_else(unknown)?;
     let source = match &query.source {
         None => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-        Some(text) => text.parse().map_err(|_| bad(format!("`{text}` is no address"), "as in source=192.0.2.1"))?,
+        Some(text) => {
+            text.parse().map_err(|_| bad(format!("`{text}` is not an address"), "use source=192.0.2.1, for example"))?
+        }
     };
     let requestor =
         Requestor { key: key.as_ref(), source, is_connected: matches!(query.tcp.as_deref(), Some("1" | "true")) };
@@ -116,14 +118,14 @@ pub(super) async fn check(
     let no_zone = || {
         ApiError::new(
             StatusCode::NOT_FOUND,
-            format!("{name} is in no zone of this cluster"),
+            format!("{name} is not in a zone of this cluster"),
             "see `catamaran zone list`",
         )
     };
     Ok(Json(decide(&api.handle.shared().rights(), requestor, &zone.ok_or_else(no_zone)?, &name, rtype)))
 }
 
-/// What the rules say, with the rule that says it.
+/// The decision, with the rule that made it.
 fn decide(rights: &Rights, requestor: Requestor<'_>, zone: &ZoneId, name: &Name, rtype: Rtype) -> DecisionJson {
     let key = requestor.key.to_name();
     let judge = rights.rules(&key, zone).judge(requestor);

@@ -25,7 +25,7 @@ pub(super) struct HealthQuery {
     audit: Option<bool>,
 }
 
-/// A node without a leader goes on answering: a pool that drops all such nodes ends a service that has not failed.
+/// A node without a leader is healthy, since it still answers queries. Otherwise a load balancer could drop all nodes.
 pub(super) async fn health(
     State(api): State<Arc<Api>>,
     query: Result<Query<HealthQuery>, QueryRejection>,
@@ -50,7 +50,7 @@ pub(super) async fn health(
     Ok((code, Json(body)))
 }
 
-/// `?zones=false` leaves the zones out: for who asks often.
+/// `?zones=false` omits the zones, for frequent polls.
 #[derive(Deserialize)]
 pub(super) struct StatusQuery {
     zones: Option<bool>,

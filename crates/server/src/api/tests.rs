@@ -1,4 +1,4 @@
-//! Who may ask what, from where. What the handlers do is tested with real processes (`tests/it/commands.rs`).
+//! Authorization of requests. The handlers are tested with real processes (`tests/it/commands.rs`).
 
 use super::*;
 use crate::files::api_token::ApiToken;
@@ -15,12 +15,12 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use tower::ServiceExt;
 use zone::set::{StoreConfig, ZoneSet, ZoneSetConfig};
 
-/// An API whose replica is gone: a request that may pass gets 503, or what needs no replica.
+/// An API without a replica: an authorized request gets 503, unless it needs no replica.
 fn api(dir: &std::path::Path) -> Arc<Api> {
     api_before(dir, channel().0, Arc::default())
 }
 
-/// An API whose replica gets these events.
+/// An API that sends these events to its replica.
 fn api_before(dir: &std::path::Path, events: Sender<Event>, shared: Arc<Shared>) -> Arc<Api> {
     let store = StoreConfig { huge_pages: false, ..StoreConfig::default() };
     let zones = ZoneSet::new(ZoneSetConfig { store }).unwrap();
@@ -53,7 +53,7 @@ fn api_before(dir: &std::path::Path, events: Sender<Event>, shared: Arc<Shared>)
         metrics,
         zones: Mutex::new(Arc::<Readers>::default().add(zones.reader())),
         backups: super::backup::Backups::new(dir),
-        at_places: tokio::sync::Semaphore::new(AT_WAITING_MAX),
+        serial_wait_permits: tokio::sync::Semaphore::new(AT_WAITING_MAX),
         audit: dir.join("data.audit"),
         data_key_file: DataKeyFile::new(&dir.join("data.key"), None),
         join: JoinOffer { member: 1, address: "127.0.0.1:5380".parse().ok(), ca_file: dir.join("ca.pem"), tls: None },
@@ -65,7 +65,7 @@ fn ask(api: &Arc<Api>, from: &str, method: &str, path: &str, authorization: Opti
     answer(api, from, method, path, authorization).0
 }
 
-/// What is answered, with its body.
+/// The status and body of the response.
 fn answer(api: &Arc<Api>, from: &str, method: &str, path: &str, authorization: Option<&str>) -> (StatusCode, String) {
     let mut request = Request::builder().method(method).uri(path).header("host", "localhost");
     if let Some(authorization) = authorization {
@@ -83,7 +83,7 @@ fn answer(api: &Arc<Api>, from: &str, method: &str, path: &str, authorization: O
 }
 
 #[test]
-fn what_is_open_on_this_machine_needs_the_token_from_elsewhere() {
+fn local_requests_need_no_token_and_remote_requests_do() {
     let dir = crate::test_dir("api");
     let api = api(dir.path());
     let token = format!("Bearer {}", api.token.reveal());
@@ -99,8 +99,8 @@ fn what_is_open_on_this_machine_needs_the_token_from_elsewhere() {
     }
 }
 
-/// What is said to a request of `peer` with these header fields.
-fn ask_with(api: &Arc<Api>, peer: guard::Peer, method: &str, path: &str, fields: &[(&str, &str)]) -> StatusCode {
+/// The status of the response to a request of `peer` with these header fields.
+fn send_with(api: &Arc<Api>, peer: guard::Peer, method: &str, path: &str, fields: &[(&str, &str)]) -> StatusCode {
     let mut request = Request::builder().method(method).uri(path);
     for (name, value) in fields {
         request = request.header(*name, *value);
@@ -112,12 +112,12 @@ fn ask_with(api: &Arc<Api>, peer: guard::Peer, method: &str, path: &str, fields:
 }
 
 #[test]
-fn a_request_names_the_node_once_and_by_one_of_its_names() {
+fn the_host_field_must_name_the_node_once() {
     let dir = crate::test_dir("api-hosts");
     let api = api(dir.path());
     let token = format!("Bearer {}", api.token.reveal());
     let peer = guard::Peer::Tcp { remote: "127.0.0.1".parse().unwrap(), local: "192.0.2.9".parse().ok() };
-    let ask = |fields: &[(&str, &str)]| ask_with(&api, peer, "GET", "/v1/zones", fields);
+    let ask = |fields: &[(&str, &str)]| send_with(&api, peer, "GET", "/v1/zones", fields);
     for host in
         ["localhost", "localhost:8053", "127.0.0.1:8053", "[::1]:8053", "192.0.2.1", "192.0.2.9:1", "NODE.example."]
     {
@@ -132,13 +132,13 @@ fn a_request_names_the_node_once_and_by_one_of_its_names() {
         assert_eq!(ask(fields), StatusCode::BAD_REQUEST, "{fields:?}");
     }
     // The host of an absolute target counts.
-    let status = ask_with(&api, peer, "GET", "http://evil.example/v1/zones", &[("host", "localhost")]);
+    let status = send_with(&api, peer, "GET", "http://evil.example/v1/zones", &[("host", "localhost")]);
     assert_eq!(status, StatusCode::MISDIRECTED_REQUEST);
-    assert_eq!(ask_with(&api, peer, "GET", "/nowhere", &[("host", "evil.example")]), StatusCode::MISDIRECTED_REQUEST);
+    assert_eq!(send_with(&api, peer, "GET", "/nowhere", &[("host", "evil.example")]), StatusCode::MISDIRECTED_REQUEST);
 }
 
 #[test]
-fn a_page_of_another_site_changes_nothing() {
+fn cross_site_changes_are_refused() {
     let dir = crate::test_dir("api-origin");
     let api = api(dir.path());
     let token = format!("Bearer {}", api.token.reveal());
@@ -154,19 +154,19 @@ fn a_page_of_another_site_changes_nothing() {
         ("sec-fetch-site", "none", false),
     ] {
         let fields = [("host", "localhost:8053"), ("authorization", token.as_str()), (name, value)];
-        let status = ask_with(&api, peer, "DELETE", "/v1/keys?name=a", &fields);
+        let status = send_with(&api, peer, "DELETE", "/v1/keys?name=a", &fields);
         let wanted = if is_refused { StatusCode::FORBIDDEN } else { StatusCode::SERVICE_UNAVAILABLE };
         assert_eq!(status, wanted, "{name}: {value}");
-        assert_eq!(ask_with(&api, peer, "GET", "/v1/keys", &fields), StatusCode::OK, "reading is the token's matter");
+        assert_eq!(send_with(&api, peer, "GET", "/v1/keys", &fields), StatusCode::OK, "reads only need the token");
     }
 }
 
 #[test]
-fn over_the_socket_the_node_s_own_user_needs_no_token() {
+fn the_nodes_user_needs_no_token_over_the_socket() {
     let dir = crate::test_dir("api-socket");
     let api = api(dir.path());
     for (uid, passes) in [(Some(0), true), (Some(api.uid), true), (Some(4_712), false), (None, false)] {
-        let ask = |path| ask_with(&api, guard::Peer::Socket { uid }, "GET", path, &[("host", "any.example")]);
+        let ask = |path| send_with(&api, guard::Peer::Socket { uid }, "GET", path, &[("host", "any.example")]);
         assert_eq!(ask("/v1/keys"), if passes { StatusCode::OK } else { StatusCode::UNAUTHORIZED }, "{uid:?}");
         assert_eq!(ask("/v1/status"), StatusCode::SERVICE_UNAVAILABLE, "{uid:?}");
     }
@@ -206,14 +206,14 @@ fn changes_and_secrets_need_the_token_everywhere() {
     assert_eq!(ask(&api, "127.0.0.1:5", "PUT", "/healthz", None), StatusCode::METHOD_NOT_ALLOWED);
 }
 
-/// What nodes know each other by after this many rotations.
+/// The trust state after this many rotations.
 fn rotated(times: u32) -> Arc<Trust> {
     let cas = vec![Ca { number: 1, certificate: Vec::new(), key: None }];
     Arc::new(Trust { cas, renewal: times, data_key: 1 + times, ..Trust::default() })
 }
 
-/// The replica of a node that has not heard of the last rotation: a read brings it, where a leader confirms it. Gives
-/// the numbers of what was asked of it.
+/// The replica of a node that has not applied the last rotation. A consistent read brings it, if there is a leader.
+/// Returns the numbers in the commands that it gets.
 fn lagging(shared: &Shared, events: &Receiver<Event>, has_leader: bool) -> Vec<u32> {
     let mut numbers = Vec::new();
     for event in events {
@@ -223,7 +223,7 @@ fn lagging(shared: &Shared, events: &Receiver<Event>, has_leader: bool) -> Vec<u
                 done.send(Ok(9)).unwrap();
             }
             Event::ReadIndex(done) => done.send(Err(ReadIndexError::TimedOut)).unwrap(),
-            // Another asks for the same, a moment earlier.
+            // A concurrent request made the same change a moment earlier.
             Event::Admin(AdminCommand::Trust(TrustCommand::Renew { number }), done) => {
                 numbers.push(number);
                 done.send(Ok(AdminReply::Unchanged)).unwrap();
@@ -232,15 +232,15 @@ fn lagging(shared: &Shared, events: &Receiver<Event>, has_leader: bool) -> Vec<u
                 numbers.push(number);
                 done.send(Err(AdminError::RotationBusy)).unwrap();
             }
-            _ => panic!("nothing else is asked"),
+            _ => panic!("unexpected event"),
         }
     }
     numbers
 }
 
-/// The number that a node takes must be one that nothing has yet: else it says that it ordered what was done long ago.
+/// The number of a rotation must be new: otherwise the response would refer to an earlier rotation.
 #[test]
-fn a_rotation_has_the_number_after_the_last_also_at_a_node_that_lags() {
+fn a_rotation_gets_the_next_number_on_a_lagging_node() {
     let dir = crate::test_dir("api-rotation");
     for (path, number) in [("/v1/certificates", 3), ("/v1/data-key", 4)] {
         for has_leader in [true, false] {
@@ -253,12 +253,12 @@ fn a_rotation_has_the_number_after_the_last_also_at_a_node_that_lags() {
             let token = format!("Bearer {}", api.token.reveal());
             let (status, body) = answer(&api, "127.0.0.1:5", "POST", path, Some(&token));
             drop(api);
-            let asked = replica.join().unwrap();
+            let requests = replica.join().unwrap();
             if has_leader {
-                assert_eq!((status, asked), (StatusCode::OK, vec![number]), "{path}: {body}");
+                assert_eq!((status, requests), (StatusCode::OK, vec![number]), "{path}: {body}");
                 assert_eq!(body, format!("{{\"number\":{number}}}"));
             } else {
-                assert_eq!((status, asked), (StatusCode::SERVICE_UNAVAILABLE, Vec::new()), "{path}: {body}");
+                assert_eq!((status, requests), (StatusCode::SERVICE_UNAVAILABLE, Vec::new()), "{path}: {body}");
                 assert!(body.contains("nothing was done"), "{path}: {body}");
             }
         }

@@ -20,14 +20,14 @@ use serde::Deserialize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What a token tells its bearer about this node.
+/// The data about this node in a join token.
 pub(crate) struct JoinOffer {
-    /// Its raft id, and where to reach it.
+    /// Its raft id and address.
     pub(crate) member: u64,
     pub(crate) address: Option<PeerAddress>,
-    /// Where the first CA is.
+    /// File of the first CA.
     pub(crate) ca_file: PathBuf,
-    /// By whose CA the node is known.
+    /// The node's current certificate and CA.
     pub(crate) tls: Option<Arc<CurrentTls>>,
 }
 
@@ -47,25 +47,25 @@ impl JoinOffer {
     }
 }
 
-/// `?learner=true`: its bearer stays a learner.
+/// `?learner=true`: the node stays a learner.
 #[derive(Deserialize)]
 pub(super) struct TokenQuery {
     learner: Option<bool>,
 }
 
-/// The tokens that are neither used up nor revoked.
+/// The tokens that are neither used nor revoked.
 pub(super) async fn list(
     State(api): State<Arc<Api>>,
     query: Result<Query<Consistency>, QueryRejection>,
 ) -> Result<Json<Vec<OpenTokenJson>>, ApiError> {
     query?.wait(&api).await?;
     let trust = api.handle.shared().trust.borrow().clone();
-    let shown = |token: &JoinTokenStatus| OpenTokenJson {
+    let json = |token: &JoinTokenStatus| OpenTokenJson {
         id: token_id(&token.digest),
         expires_s: token.expires_wall_ms / 1_000,
         learner: token.is_learner,
     };
-    Ok(Json(trust.join_tokens.iter().map(shown).collect()))
+    Ok(Json(trust.join_tokens.iter().map(json).collect()))
 }
 
 /// `?id=ID`: the token's id.
@@ -82,8 +82,8 @@ pub(super) async fn revoke(
     let id = query?.0.id.to_ascii_lowercase();
     let find = || api.handle.shared().trust.borrow().join_tokens.iter().find(|of| token_id(&of.digest) == id).copied();
     let unknown = || {
-        let hint = "see `catamaran cluster tokens`; a token that was used is gone: see `catamaran cluster status`";
-        ApiError::new(StatusCode::NOT_FOUND, "there is no open token of that name", hint)
+        let hint = "see `catamaran cluster tokens`; a used token is not listed: see `catamaran cluster status`";
+        ApiError::new(StatusCode::NOT_FOUND, "there is no unused token with this id", hint)
     };
     let token = find().ok_or_else(unknown)?;
     let reply = api.handle.admin(AdminCommand::RevokeToken { digest: token.digest }).await?;
@@ -104,9 +104,9 @@ pub(super) async fn make(
         .map_err(|error| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string(), "try again"))?;
     let trust = api.handle.shared().trust.borrow().clone();
     let Some(token) = api.join.token(&trust, &secret) else {
-        let hint = "ask the node where the cluster was made, which has ca.key beside ca.pem; from feature level 2 on, \
-                    `catamaran cluster upgrade`, every node holds it";
-        return Err(ApiError::new(StatusCode::CONFLICT, "this node does not hold the key of the cluster's CA", hint));
+        let hint = "use the node where the cluster was created, which has ca.key beside ca.pem. From feature level 2 \
+                    on (`catamaran cluster upgrade`), every node has the key";
+        return Err(ApiError::new(StatusCode::CONFLICT, "this node does not have the key of the cluster's CA", hint));
     };
     let command = AdminCommand::CreateToken { digest: digest(&secret), life_ms: TOKEN_LIFE_MS_MAX, is_learner };
     api.handle.admin(command).await?;

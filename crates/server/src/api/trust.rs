@@ -1,8 +1,8 @@
-//! `POST /v1/certificates`: every node gets itself a new certificate. `POST /v1/ca`: the next step towards
-//! another CA. `POST /v1/data-key`: another data key.
+//! `POST /v1/certificates`: gives every node a new certificate. `POST /v1/ca`: the next step of replacing the
+//! CA. `POST /v1/data-key`: replaces the data key.
 //!
-//! Each is a step from what the cluster has come to, so it is looked at after a leader with a majority has confirmed
-//! that this node knows all of it. Who finds the step done then was overtaken by another who asked for the same.
+//! Each step depends on the current state. So the state is read after a leader with a majority has confirmed that this
+//! node is up to date. If a concurrent request has made the same step, this one has no effect.
 
 use super::Api;
 use super::error::ApiError;
@@ -21,7 +21,7 @@ use serde::Deserialize;
 use std::io;
 use std::sync::Arc;
 
-/// `?begin=true`: also where no replacement is under way.
+/// `?begin=true`: begins a replacement if none is running.
 #[derive(Deserialize)]
 pub(super) struct StepQuery {
     begin: Option<bool>,
@@ -35,7 +35,7 @@ pub(super) async fn renew(State(api): State<Arc<Api>>) -> Result<Json<RenewalJso
 
 pub(super) async fn begin_data_key(State(api): State<Arc<Api>>) -> Result<Json<RenewalJson>, ApiError> {
     let trust = api.trust().await?;
-    // One that is under way is gone on with.
+    // A running replacement is continued.
     if let Some((number, _)) = trust.next_data_key {
         return Ok(Json(RenewalJson { number }));
     }
@@ -43,7 +43,7 @@ pub(super) async fn begin_data_key(State(api): State<Arc<Api>>) -> Result<Json<R
     let command = begin(&trust, &api.data_key_file).map_err(failed)?;
     let number = trust.data_key + 1;
     match api.handle.admin(AdminCommand::Trust(command)).await {
-        // Busy: another has begun with one meanwhile.
+        // Busy: a concurrent request has begun a replacement.
         Ok(_) | Err(AdminError::RotationBusy) => Ok(Json(RenewalJson { number })),
         Err(error) => Err(error.into()),
     }
@@ -58,10 +58,10 @@ pub(super) async fn step(
     let newest = trust.cas.iter().map(|of| of.number).max().unwrap_or(0);
     let (command, did, waits_for) = match trust.cas.iter().find(|of| of.number != newest) {
         None if !begin => return Ok(Json(CaStepJson { did: None, waits_for: Vec::new(), done: true })),
-        None => (add(newest + 1)?, "every node is to accept a new CA", Vec::new()),
+        None => (add(newest + 1)?, "a new CA was added; every node will accept it", Vec::new()),
         Some(_) if trust.issuer != newest => {
             let behind = behind(&trust, |standing| standing.accepts >= newest);
-            (TrustCommand::UseCa { number: newest }, "certificates are issued by the new CA", behind)
+            (TrustCommand::UseCa { number: newest }, "the new CA now issues certificates", behind)
         }
         Some(old) => {
             let behind = behind(&trust, |standing| standing.issued_by == newest);
@@ -75,13 +75,13 @@ pub(super) async fn step(
     }
     match api.handle.admin(AdminCommand::Trust(command)).await {
         Ok(_) => Ok(Json(CaStepJson { did: Some(did.to_owned()), waits_for: Vec::new(), done })),
-        // The leader knows of a node that this one does not know of yet.
+        // The leader knows a node that this node does not know yet.
         Err(AdminError::MembersBehind) => not_yet(Vec::new()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// A new CA, of which the cluster gets to know all.
+/// The command that adds a new CA.
 fn add(number: u32) -> Result<TrustCommand, ApiError> {
     let failed = |error: io::Error| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string(), "try again");
     let ca = Ca::make().map_err(failed)?;
@@ -91,20 +91,19 @@ fn add(number: u32) -> Result<TrustCommand, ApiError> {
     Ok(TrustCommand::AddCa { number, certificate, key, nonce })
 }
 
-/// The members that have not said this of themselves, by the numbers of their nodes.
+/// The node numbers of the members that have not reported this.
 fn behind(trust: &Trust, is_so: impl Fn(&Standing) -> bool) -> Vec<u64> {
     let behind = trust.members.iter().filter(|member| !trust.standings.get(&member.id).is_some_and(&is_so));
     behind.map(|member| node_number(member.id)).collect()
 }
 
 impl Api {
-    /// What nodes know each other by now, where the cluster has it in its state.
+    /// The current certificates and CAs of the cluster.
     async fn trust(&self) -> Result<Arc<Trust>, ApiError> {
         let late = |error| match error {
             ReadIndexError::TimedOut => {
-                let what =
-                    "no leader with a majority confirmed in time that this node has everything; nothing was done";
-                let hint = "ask another node; see `catamaran status` whether this one lags, or nobody leads";
+                let what = "no leader with a majority confirmed in time that this node is up to date; nothing was done";
+                let hint = "use another node; check in `catamaran status` whether this node lags or there is no leader";
                 ApiError::new(StatusCode::SERVICE_UNAVAILABLE, what, hint)
             }
             ReadIndexError::Busy => error.into(),
@@ -114,8 +113,8 @@ impl Api {
         if !trust.cas.is_empty() {
             return Ok(trust);
         }
-        let hint = "it is taken up from ca.key, on the node where the cluster was made, once the feature level is 2: \
-                    start that node, and see `catamaran cluster upgrade`";
-        Err(ApiError::new(StatusCode::CONFLICT, "the cluster does not hold the key of its CA", hint))
+        let hint = "it is read from ca.key on the node where the cluster was created, once the feature level is 2: \
+                    start that node, and run `catamaran cluster upgrade`";
+        Err(ApiError::new(StatusCode::CONFLICT, "the cluster does not have the key of its CA", hint))
     }
 }

@@ -1,4 +1,4 @@
-//! What goes over the API, as JSON; the server and the command line both use these.
+//! JSON types of the API, shared by the server and the command line.
 
 use crate::sandbox::SandboxState;
 use serde::{Deserialize, Serialize};
@@ -13,9 +13,9 @@ pub(crate) struct StatusJson {
     pub(crate) raft_id: u64,
     pub(crate) pid: u32,
     pub(crate) version: String,
-    /// That of the cluster: what its log may hold. `catamaran cluster upgrade` raises it.
+    /// Feature level of the cluster: the features that its log may use. `catamaran cluster upgrade` raises it.
     pub(crate) feature_level: u32,
-    /// `leader`, `follower` or `candidate`; `removed` on a node that is about to end because it is no member any more.
+    /// `leader`, `follower` or `candidate`; `removed` on a node that was removed and is about to exit.
     pub(crate) role: String,
     pub(crate) term: u64,
     /// Number of the leader's node; null while none is known.
@@ -24,28 +24,27 @@ pub(crate) struct StatusJson {
     pub(crate) applied_index: u64,
     /// `yes`, `stale` or `no`: whether it answers queries.
     pub(crate) serving: String,
-    /// Whether it has addresses for clients; without it only votes and stores.
+    /// Whether it has addresses for clients. Otherwise it only votes and stores data.
     #[serde(default = "has_dns")]
     pub(crate) dns: bool,
     /// Milliseconds since a leader last confirmed that nothing newer is committed.
     pub(crate) staleness_ms: u64,
     /// Additive hash of the replicated state, 32 hexadecimal digits.
     pub(crate) state_hash: String,
-    /// CAs of certificates between nodes: two while one takes the place of the other, none below feature level
-    /// 2.
+    /// Number of CAs for certificates between nodes: two during a replacement, none below feature level 2.
     #[serde(default)]
     #[serde(alias = "authorities")]
     pub(crate) ca_count: usize,
-    /// The data key that seals secrets; absent in what older software says.
+    /// Number of the data key that seals secrets. Older nodes do not send it.
     #[serde(default)]
     pub(crate) data_key: u32,
-    /// Another one is on its way, or not everything is sealed by it yet.
+    /// Whether the data key is being replaced.
     #[serde(default)]
     pub(crate) data_key_changes: bool,
     pub(crate) members: Vec<MemberJson>,
     pub(crate) zones: Vec<ZoneJson>,
     pub(crate) uptime_ms: u64,
-    /// What the process has given up; absent in what older software says.
+    /// State of the sandbox. Older nodes do not send it.
     #[serde(default)]
     pub(crate) sandbox: Option<SandboxState>,
     /// Entries that may be missing in the node's log; null if none. The node votes only for nodes that have them.
@@ -70,7 +69,7 @@ pub(crate) struct LogDoubtJson {
 
 #[cfg(test)]
 impl StatusJson {
-    /// A leader that is well, alone.
+    /// The status of a healthy leader without other members.
     pub(crate) fn of_a_leader() -> Self {
         Self {
             node: 1,
@@ -100,7 +99,7 @@ impl StatusJson {
     }
 }
 
-/// Nodes before that all had.
+/// All older nodes had addresses for clients.
 const fn has_dns() -> bool {
     true
 }
@@ -110,9 +109,9 @@ const fn has_dns() -> bool {
 pub(crate) struct MemberJson {
     pub(crate) node: u64,
     pub(crate) raft_id: u64,
-    /// Where its peers connect to it.
+    /// The address that its peers connect to.
     pub(crate) address: String,
-    /// Whether it votes; one that joined learns first.
+    /// Whether it votes. A joining node does not vote yet.
     pub(crate) voter: bool,
     /// `voter`, `learner`, or `joining` until it has caught up and gets its vote.
     #[serde(default)]
@@ -120,16 +119,16 @@ pub(crate) struct MemberJson {
     /// Whether it answers for zones with `ack = all-live`: their updates wait for it. Null while there are none.
     #[serde(default)]
     pub(crate) in_rotation: Option<bool>,
-    /// How far it is, as the leader heard; null elsewhere.
+    /// Its applied index; null if the queried node is not the leader.
     pub(crate) applied_index: Option<u64>,
-    /// Milliseconds since the leader heard it; null elsewhere, and of the leader itself.
+    /// Milliseconds since the leader heard it; null if the queried node is not the leader, and for the leader itself.
     pub(crate) heard_ms: Option<u64>,
-    /// The highest feature level that its software knows, as the leader heard; null elsewhere.
+    /// The highest feature level of its version; null if the queried node is not the leader.
     pub(crate) feature_level: Option<u32>,
-    /// Its certificate between nodes, as it says; null until it has said.
+    /// Its certificate for connections between nodes; null until it has reported it.
     #[serde(default)]
     pub(crate) certificate: Option<CertificateJson>,
-    /// The memory that its zones take, as the leader heard; null elsewhere, and below feature level 3.
+    /// The memory of its zones; null if the queried node is not the leader, and below feature level 3.
     #[serde(default)]
     pub(crate) zone_memory: Option<ZoneMemoryJson>,
     /// Milliseconds by which its clock is ahead of the median of all nodes' clocks. Null if another node has not
@@ -153,23 +152,23 @@ pub(crate) struct UnreachableJson {
 /// The memory of a node's zones.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct ZoneMemoryJson {
-    /// Bytes in use, former versions included.
+    /// Bytes in use, including old versions.
     pub(crate) used_bytes: u64,
-    /// Bytes that they may use; the leader refuses growth at 80 % of the smallest.
+    /// Memory limit in bytes. The leader refuses growth at 80 % of the smallest limit.
     pub(crate) limit_bytes: u64,
 }
 
 /// A node's certificate for connections between nodes.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct CertificateJson {
-    /// When it ends, in seconds since 1970.
+    /// Expiry, in seconds since 1970.
     pub(crate) expires_s: u64,
     /// Number of the CA that issued it.
     #[serde(alias = "authority")]
     pub(crate) ca: u32,
     /// The last `cluster rotate` that the node has followed.
     pub(crate) renewal: u32,
-    /// The data keys that it holds go up to this one.
+    /// The highest data key that the node has.
     #[serde(default)]
     pub(crate) data_key: u32,
     /// Whether it knows the next key of every node: none is used before all nodes do.
@@ -180,7 +179,7 @@ pub(crate) struct CertificateJson {
 /// A zone, in `GET /v1/status` and `GET /v1/zones`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct ZoneJson {
-    /// Its apex, absolute.
+    /// Absolute name of the zone.
     pub(crate) zone: String,
     pub(crate) serial: u32,
     pub(crate) records: u64,
@@ -198,7 +197,7 @@ pub(crate) struct OptionsJson {
     /// `increment`, `unixtime` or `date`: how a change sets the serial.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) serial_policy: Option<String>,
-    /// `serve` or `expire`: what it does when no leader can be heard.
+    /// `serve` or `expire`: what a node without a leader does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) stale: Option<String>,
     /// `majority` or `all-live`: when its updates are acknowledged.
@@ -218,11 +217,11 @@ pub(crate) struct OptionsJson {
 /// `GET /healthz`
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct HealthJson {
-    /// Whether the node answers queries, and from data as young as was asked for.
+    /// Whether the node answers queries, and meets the conditions of the request.
     pub(crate) healthy: bool,
     /// `yes`, `stale` or `no`.
     pub(crate) serving: String,
-    /// Null: no updates can be taken now.
+    /// Null: the node cannot accept updates now.
     pub(crate) leader: Option<u64>,
     pub(crate) staleness_ms: u64,
     /// Whether the last write to the audit log failed.
@@ -233,7 +232,7 @@ pub(crate) struct HealthJson {
     pub(crate) disk_full: bool,
 }
 
-/// A TSIG key; the secret goes in only.
+/// A TSIG key. Lists contain no secrets.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct KeyJson {
@@ -249,7 +248,7 @@ pub(crate) struct KeyJson {
     pub(crate) secret: Option<String>,
     #[serde(default)]
     pub(crate) grants: Vec<GrantJson>,
-    /// Whether it has two secrets. Told, never taken.
+    /// Whether it has two secrets. Only in responses.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) rolling: bool,
     /// Accept a short secret, although it can be guessed.
@@ -265,7 +264,7 @@ pub(crate) struct KeyPoliciesJson {
     pub(crate) zones: Vec<Option<String>>,
 }
 
-/// What a key may do where.
+/// A right of a key, for one zone or for all.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GrantJson {
@@ -286,19 +285,19 @@ pub(crate) struct DecisionJson {
     pub(crate) rule: Option<String>,
     /// `zone`, `all-zones` or `grants`.
     pub(crate) list: Option<String>,
-    /// Its number there, from one.
+    /// Its number in that list, from one.
     pub(crate) number: Option<usize>,
-    /// Records of the type that the name may have for one more to be added.
+    /// Maximum number of records of the type at the name.
     pub(crate) records_max: Option<u16>,
-    /// Limits of the key by their words.
+    /// Limits of the key, by name.
     pub(crate) limits: BTreeMap<String, u32>,
     pub(crate) key_known: bool,
 }
 
-/// The answer to a change.
+/// The response to a change.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct DoneJson {
-    /// False when the state was already what was asked for.
+    /// False if the state was already as requested.
     pub(crate) changed: bool,
 }
 
@@ -313,18 +312,18 @@ pub(crate) struct ErrorJson {
 /// `POST /v1/certificates`, `POST /v1/data-key`
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct RenewalJson {
-    /// Number of the order, or of the key; in `GET /v1/status` each node tells the last that it has followed.
+    /// Number of the rotation, or of the key. In `GET /v1/status`, each node reports the last one that it completed.
     pub(crate) number: u32,
 }
 
 /// `POST /v1/ca`
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct CaStepJson {
-    /// The step that was taken now; null when none could be.
+    /// The step that was made; null if none was possible.
     pub(crate) did: Option<String>,
     /// Nodes that are not ready for the next step.
     pub(crate) waits_for: Vec<u64>,
-    /// No step is left.
+    /// Whether all steps are done.
     pub(crate) done: bool,
 }
 
@@ -342,6 +341,6 @@ pub(crate) struct OpenTokenJson {
 /// `POST /v1/tokens`
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct TokenJson {
-    /// Give it to `catamaran join --token-file`.
+    /// The token, for `catamaran join --token-file`.
     pub(crate) token: String,
 }

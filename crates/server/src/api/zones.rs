@@ -29,7 +29,7 @@ use zone::record::{RecordList, RecordRef, ZoneId};
 use zone::set::Zone;
 use zone::text::print_rtype;
 
-/// Which zone, and the hash of what the caller compared with.
+/// Which zone, its options, and the hash of the version that the caller compared with.
 #[derive(Deserialize)]
 pub(super) struct ZoneQuery {
     zone: String,
@@ -66,7 +66,7 @@ impl ZoneQuery {
     }
 }
 
-/// All zones that this node serves, with the options that `statuses` tell.
+/// All zones that this node serves, with the options in `statuses`.
 pub(super) fn describe_all(api: &Api, statuses: &[ZoneStatus]) -> Vec<ZoneJson> {
     if statuses.is_empty() {
         return Vec::new();
@@ -134,10 +134,10 @@ fn show_options(options: ZoneOptions) -> OptionsJson {
     }
 }
 
-/// The options that are named.
+/// The options in the request.
 fn parse_options(wanted: &OptionsJson) -> Result<OptionsChange, ApiError> {
     let unknown =
-        |text: &str, hint: &str| ApiError::new(StatusCode::BAD_REQUEST, format!("`{text}` is no such option"), hint);
+        |text: &str, hint: &str| ApiError::new(StatusCode::BAD_REQUEST, format!("unknown option `{text}`"), hint);
     let serial_policy = match wanted.serial_policy.as_deref() {
         None => None,
         Some("increment") => Some(SerialPolicyOption::Increment),
@@ -192,7 +192,7 @@ pub(super) async fn export(
     let id = query?.id()?;
     consistency?.wait(&api).await?;
     let frozen = api.handle.frozen().await.ok_or_else(ApiError::ending)?;
-    // A large zone takes a while to print; other requests go on meanwhile.
+    // A large zone takes long to print, so other threads continue meanwhile.
     let printed = blocking(move || {
         let set = frozen.set();
         let zone = set.zone(&id)?;
@@ -203,7 +203,7 @@ pub(super) async fn export(
     Ok(([(ZONE_HASH, hash), ("content-type", "text/dns; charset=utf-8".to_owned())], text))
 }
 
-/// The zone as a zone file: the SOA first, as readers expect it, the rest in canonical order.
+/// The zone as a zone file: first the SOA, as parsers expect, then the rest in canonical order.
 fn print(zone: &Zone<'_>) -> String {
     let is_apex_soa = |record: &RecordRef<'_>| record.rtype == Rtype::SOA && record.owner == zone.apex();
     let (mut first, mut rest) = (String::new(), String::new());
@@ -247,15 +247,15 @@ pub(super) async fn replace(
     let base_hash = base.ok_or_else(|| {
         ApiError::new(
             StatusCode::BAD_REQUEST,
-            "no hash of the contents that were compared with",
-            format!("give &base=HASH, the {ZONE_HASH} field of the export"),
+            "the hash of the replaced version is missing",
+            format!("add &base=HASH, from the {ZONE_HASH} field of the export"),
         )
     })?;
     let records = parse(&zone, &headers, body?).await?;
     let frozen = api.handle.frozen().await.ok_or_else(ApiError::ending)?;
     let (id, bytes) = (zone.clone(), records.as_bytes().len());
     let limits = api.handle.zone_options(&zone).await.unwrap_or_default().limits;
-    // Comparing takes as long as the zone is large; the replica goes on meanwhile.
+    // A large zone takes long to compare, so the replica continues meanwhile.
     let compared = blocking(move || {
         let set = frozen.set();
         let old = set.zone(&id).ok_or(AdminError::ZoneUnknown)?;
@@ -281,7 +281,7 @@ fn check_limits(records: &RecordList, limits: ZoneLimits) -> Result<(), ApiError
             why.push_str(": ");
         }
         why.push_str(&format!("{}: at most {most}", limit.text()));
-        let hint = "change the zone file, or the limit with `catamaran zone set` (0 lifts it)";
+        let hint = "change the zone file, or the limit with `catamaran zone set` (0 removes it)";
         Err(ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, why, hint))
     })
 }
@@ -298,7 +298,7 @@ pub(super) fn done(reply: &AdminReply) -> Json<DoneJson> {
     Json(DoneJson { changed: *reply != AdminReply::Unchanged })
 }
 
-/// The records in a body, which is a zone file or what [`RECORDS_TYPE`] says; its apex must be the zone that was named.
+/// The records in a body, which is a zone file or of [`RECORDS_TYPE`]. Its apex must be the zone of the request.
 async fn parse(zone: &ZoneId, headers: &HeaderMap, body: Bytes) -> Result<RecordList, ApiError> {
     let wrong = |why: String| {
         ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, why, "correct the zone file; nothing was changed")
@@ -320,7 +320,7 @@ async fn parse(zone: &ZoneId, headers: &HeaderMap, body: Bytes) -> Result<Record
     Ok(loaded.records)
 }
 
-/// Does what takes long away from the requests of others.
+/// Runs slow work on another thread, so that it does not delay other requests.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
     let work = || {
         give_way_to_all();
@@ -329,7 +329,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     tokio::task::spawn_blocking(work).await.map_err(|_| ApiError::ending())
 }
 
-/// A zone that came through here has left as much memory unused as it takes. What a small one leaves the next one uses.
+/// Returns memory to the system after a large zone. Small amounts are reused.
 async fn give_back(bytes: usize) {
     if bytes >= TRIM_BYTES_MIN {
         let _ = blocking(crate::memory::trim).await;

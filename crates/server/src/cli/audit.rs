@@ -1,4 +1,4 @@
-//! `audit`: whether an audit log is as it was written.
+//! `audit`: verifies audit logs.
 
 use super::output::print;
 use crate::files::layout::audit_of;
@@ -12,13 +12,16 @@ use std::path::PathBuf;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   catamaran audit verify /var/lib/catamaran/node-1/data.audit
-  catamaran audit verify --noted 4b5f... data.audit    also: is the line there whose digest was noted?
-  catamaran audit verify data.audit.2 data.audit.1     these files only, the oldest first";
+  catamaran audit verify --noted 4b5f... data.audit    also check that the line with this digest is there
+  catamaran audit verify data.audit.2 data.audit.1     only these files, oldest first
+
+The digest of the last line is printed as `last:`. Keep it: with --noted, a later run detects lines that were removed
+from the end of the log.";
 
 /// Arguments of `audit`.
 #[derive(Subcommand, Debug)]
 pub(crate) enum AuditCommand {
-    /// Check that no line of an audit log was edited or taken out; end with code 5 if one was.
+    /// Check that no line of an audit log was edited or removed. Exits with 5 if one was.
     Verify(VerifyArgs),
 }
 
@@ -26,10 +29,10 @@ pub(crate) enum AuditCommand {
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct VerifyArgs {
-    /// The newest file, whose rotated ones are found beside it; or several, the oldest first.
+    /// The newest file: rotated files are found beside it. Or several files, oldest first.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Digest of a line that must be there, as an earlier run of this command gave it.
+    /// Digest of a line that must be in the log, as printed by an earlier run.
     #[arg(long, value_name = "DIGEST")]
     noted: Option<String>,
 }
@@ -44,13 +47,13 @@ pub(crate) fn run(command: &AuditCommand) -> Result<(), Problem> {
     let noted = noted.as_deref().map(digest_in).transpose()?;
     let found = verify(&files, noted).map_err(broken)?;
     if noted.is_some() && !found.has_noted {
-        let why = "no line has the digest that was noted: lines were taken off the end, or it is of older files";
-        return Err(Problem::new(Exit::Refused, "the audit log is not whole", why));
+        let why = "no line has the noted digest: lines were removed from the end, or the line is in older files";
+        return Err(Problem::new(Exit::Refused, "the audit log was modified", why));
     }
-    print(&in_words(&files, &found))
+    print(&summary(&files, &found))
 }
 
-/// A file that is itself a rotated one stands for itself.
+/// The file and its rotated files. A rotated file is verified alone.
 fn files_of_newest(file: &std::path::Path) -> Vec<PathBuf> {
     let is_rotated = file.extension().is_some_and(|end| end.as_encoded_bytes().iter().all(u8::is_ascii_digit));
     if is_rotated { vec![file.to_owned()] } else { files_of(file) }
@@ -58,26 +61,29 @@ fn files_of_newest(file: &std::path::Path) -> Vec<PathBuf> {
 
 fn digest_in(text: &str) -> Result<[u8; 32], Problem> {
     let digest = HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok().and_then(|digest| digest.try_into().ok());
-    digest.ok_or_else(|| Problem::new(Exit::Input, "`--noted` is no digest", "it has 64 hexadecimal digits"))
+    digest.ok_or_else(|| Problem::new(Exit::Input, "`--noted` is not a digest", "a digest has 64 hexadecimal digits"))
 }
 
 fn broken(Broken { file, line, why }: Broken) -> Problem {
     if line == 0 {
-        return Problem::new(Exit::Input, "the audit log cannot be read", why).at(file.display());
+        return Problem::new(Exit::Input, "cannot read the audit log", why).at(file.display());
     }
-    Problem::new(Exit::Refused, "the audit log is not whole", why)
+    Problem::new(Exit::Refused, "the audit log was modified", why)
         .at(format!("{}:{line}", file.display()))
-        .hint("hold it against those of the other nodes: they have the same lines, but for `prev`")
+        .hint("compare it with the audit logs of the other nodes: except for `prev`, they have the same lines")
 }
 
-fn in_words(files: &[PathBuf], found: &Verified) -> String {
-    let mut text = format!("whole: {} lines in {} files", found.lines, files.len());
-    text.push_str(if found.has_begin { ", from the first that was written" } else { ", behind others that are gone" });
+fn summary(files: &[PathBuf], found: &Verified) -> String {
+    let mut text = format!("verified: {} lines in {} files", found.lines, files.len());
+    text.push_str(if found.has_begin { ", from the first that was written" } else { "; earlier lines are gone" });
     if found.unbound > 0 {
-        text.push_str(&format!("; {} lines of older software before them bind none", found.unbound));
+        text.push_str(&format!(
+            "; {} lines before them were written by older software, and are not verified",
+            found.unbound
+        ));
     }
     if found.is_cut {
-        text.push_str("; the last line is not whole yet");
+        text.push_str("; the last line is incomplete");
     }
     if let Some(last) = &found.last {
         text.push_str(&format!("\nlast:  {}", HEXLOWER.encode(last)));

@@ -1,6 +1,6 @@
-//! The API's client, for the commands that talk to a cluster.
+//! The API client of the commands.
 
-// How a node is reached, and by whom.
+// Connections to nodes, and the check of the process at the other end.
 pub(crate) mod connect;
 mod listeners;
 
@@ -11,8 +11,8 @@ use crate::files::cluster_json::ClusterJson;
 use crate::files::layout::{Layout, NodeLayout, socket_of};
 use crate::files::token::Token;
 use crate::limits::{API_HEAD_MS, CLI_CHANGE_MS, CLI_DOWNLOAD_MS, CLI_LOAD_MS, CLI_READ_MS};
-use crate::problem::{Exit, NOBODY_KNOWS, Problem};
-use connect::Ways;
+use crate::problem::{Exit, OUTCOME_UNKNOWN_WIRE, Problem};
+use connect::NodeConnector;
 use serde::de::DeserializeOwned;
 use std::cell::Cell;
 use std::fmt::Display;
@@ -25,18 +25,18 @@ use ureq::unversioned::resolver::DefaultResolver;
 use zeroize::Zeroizing;
 use zone::RecordList;
 
-/// Where the token comes from that changes need.
-const TOKENS: &str = "name the directory of the cluster with --dir, or the file of the token with --token-file";
+/// Hint for a missing or wrong token.
+const TOKENS: &str = "give the directory of the cluster with --dir, or the file with the token with --token-file";
 /// Longest wait for a connection.
 const CONNECT_MS: u64 = 1_000;
-/// Longest wait for the beginning of a node's answer to a read.
+/// Longest wait for the head of the response to a read.
 const READ_MS: u64 = 5_000;
-/// Longest wait for what a node says about itself.
+/// Longest wait for a node's status.
 const STATUS_MS: u64 = 1_000;
 
-/// Kind of a request to a node.
+/// Kind of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum RequestKind {
     Read,
     Change,
     /// A change that carries a zone.
@@ -44,7 +44,7 @@ enum Kind {
     Download,
 }
 
-impl Kind {
+impl RequestKind {
     /// Default time limit, over all nodes that are tried.
     const fn limit(self) -> Duration {
         Duration::from_millis(match self {
@@ -56,8 +56,8 @@ impl Kind {
     }
 }
 
-/// The APIs that a directory tells of, and their sockets: those of the cluster that `up` runs there, else of the nodes
-/// that `init` or `join` made there.
+/// The API addresses and sockets of the nodes in a directory: from the `cluster.json` of `up`, else from the
+/// configurations that `init` or `join` wrote.
 fn nodes_of(layout: &Layout) -> Result<Vec<(SocketAddr, PathBuf)>, Problem> {
     let error = match ClusterJson::load(&layout.cluster_json()) {
         Ok(cluster) => return Ok(cluster.nodes.iter().map(|node| (node.api, socket(&layout.node(node.id)))).collect()),
@@ -65,20 +65,20 @@ fn nodes_of(layout: &Layout) -> Result<Vec<(SocketAddr, PathBuf)>, Problem> {
     };
     let configs = layout.configs();
     if configs.is_empty() {
-        return Err(Problem::new(Exit::Unreachable, "the cluster's nodes are not known", error)
+        return Err(Problem::new(Exit::Unreachable, "cannot find the nodes of the cluster", error)
             .at(layout.cluster_json().display())
-            .hint("name the cluster's directory with --dir or a node with --api; `catamaran up` starts one"));
+            .hint("give the cluster's directory with --dir, or a node with --api; `catamaran up` starts a cluster"));
     }
     let node = |config: &PathBuf| Config::load(config).map(|config| (config.api.listen, config.api_socket()));
     configs.iter().map(node).collect()
 }
 
-/// Where the API of a node is on this machine, as far as its configuration can be read.
+/// The API socket of a node on this machine. Without a readable configuration, the default.
 pub(crate) fn socket(node: &NodeLayout) -> PathBuf {
     Config::load(&node.config()).map_or_else(|_| socket_of(&node.data()), |config| config.api_socket())
 }
 
-/// One cluster, by the addresses of its nodes' APIs.
+/// A client of the nodes of one cluster.
 pub(crate) struct Client {
     nodes: Vec<SocketAddr>,
     authorization: Option<Zeroizing<String>>,
@@ -89,11 +89,11 @@ pub(crate) struct Client {
     spent: Cell<Duration>,
 }
 
-/// An answer.
+/// A response.
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) body: Vec<u8>,
-    /// Which version the body shows: the hash of a zone, or the revision of rules.
+    /// Version of the body: the hash of a zone, or the revision of rules.
     pub(crate) version: Option<String>,
 }
 
@@ -103,7 +103,7 @@ impl Client {
         let layout = Layout::new(&target.dir);
         let known = match target.api {
             Some(address) => {
-                // If it is one of the directory's, its socket is known too.
+                // If the directory has this node, its socket is known too.
                 let known = nodes_of(&layout).unwrap_or_default();
                 let known = known.into_iter().find(|(api, _)| *api == address);
                 vec![known.unwrap_or_else(|| (address, PathBuf::new()))]
@@ -111,13 +111,13 @@ impl Client {
             None => nodes_of(&layout)?,
         };
         let nodes = known.iter().map(|(api, _)| *api).collect();
-        let mut ways = Ways::of(&target.dir, known.into_iter().collect());
+        let mut connector = NodeConnector::of(&target.dir, known.into_iter().collect());
         if target.api.is_some() && target.token_file.is_some() {
-            // Who names both knows who gets what.
-            ways.users = None;
+            // The user chose both the node and the token.
+            connector.users = None;
         }
         let token_file = target.token_file.clone().unwrap_or_else(|| layout.api_token());
-        // Questions go without a token; a change without one is refused by the node, which says so.
+        // Some reads need no token. The node refuses a change without one, and says why.
         let may_lack = |error: &std::io::Error| {
             target.token_file.is_none() && matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied)
         };
@@ -125,26 +125,26 @@ impl Client {
             Ok(token) => Some(token),
             Err(error) if may_lack(&error) => None,
             Err(error) => {
-                return Err(Problem::new(Exit::Input, "the token cannot be read", error)
+                return Err(Problem::new(Exit::Input, "cannot read the token", error)
                     .at(token_file.display())
                     .hint(TOKENS));
             }
         };
         let timeout = target.timeout.map(Duration::from_secs);
-        Ok(Self { timeout, ..Self::new(nodes, ways, token.as_ref()) })
+        Ok(Self { timeout, ..Self::new(nodes, connector, token.as_ref()) })
     }
 
-    pub(crate) fn new(nodes: Vec<SocketAddr>, ways: Ways, token: Option<&Token>) -> Self {
+    pub(crate) fn new(nodes: Vec<SocketAddr>, connector: NodeConnector, token: Option<&Token>) -> Self {
         let agent = ureq::Agent::with_parts(
             ureq::Agent::config_builder()
                 .http_status_as_error(false)
                 .proxy(None)
                 .max_redirects(0)
                 .timeout_connect(Some(Duration::from_millis(CONNECT_MS)))
-                // A node ends a connection that is silent for longer.
+                // A node closes a connection that is idle for longer.
                 .max_idle_age(Duration::from_millis(API_HEAD_MS / 2))
                 .build(),
-            ways,
+            connector,
             DefaultResolver::default(),
         );
         let authorization = token.map(Token::authorization);
@@ -152,7 +152,7 @@ impl Client {
     }
 
     /// Deadline of a request that starts now.
-    fn deadline(&self, kind: Kind) -> Instant {
+    fn deadline(&self, kind: RequestKind) -> Instant {
         let limit = self.timeout.map_or(kind.limit(), |timeout| timeout.saturating_sub(self.spent.get()));
         Instant::now() + limit
     }
@@ -179,51 +179,52 @@ impl Client {
     pub(crate) fn for_plan(plan: &super::up::plan::Plan, nodes: Vec<SocketAddr>) -> Result<Self, Problem> {
         let file = plan.layout.api_token();
         let token = Token::load(&file)
-            .map_err(|error| Problem::new(Exit::Failed, "the API token cannot be read", error).at(file.display()))?;
-        Ok(Self::new(nodes, plan.ways(), Some(&token)))
+            .map_err(|error| Problem::new(Exit::Failed, "cannot read the API token", error).at(file.display()))?;
+        Ok(Self::new(nodes, plan.connector(), Some(&token)))
     }
 
     pub(crate) fn nodes(&self) -> &[SocketAddr] {
         &self.nodes
     }
 
-    /// What one node says about itself.
+    /// The status of one node.
     pub(crate) fn status(&self, node: SocketAddr, with_zones: bool) -> Result<StatusJson, String> {
         let wait = self.at_most(Duration::from_millis(STATUS_MS));
         let path = format!("/v1/status?zones={with_zones}");
-        let answer = self.timed(|| self.call(node, "GET", &path, (None, &[]), Wait::all(wait))).map_err(Broken::why)?;
+        let answer =
+            self.timed(|| self.call(node, "GET", &path, (None, &[]), Timeouts::all(wait))).map_err(CallError::why)?;
         match answer.status {
             StatusCode::OK => serde_json::from_slice(&answer.body).map_err(|error| error.to_string()),
             _ => Err(error_of(&answer).error),
         }
     }
 
-    /// Asks the first node that answers.
+    /// Reads from the first node that answers.
     pub(crate) fn get(&self, path: &str) -> Result<Answer, Problem> {
-        self.first("GET", path, (None, &[]), Kind::Read)
+        self.first("GET", path, (None, &[]), RequestKind::Read)
     }
 
     /// As [`Self::get`], for JSON.
     pub(crate) fn get_json<T: DeserializeOwned>(&self, path: &str) -> Result<T, Problem> {
         let answer = self.get(path)?;
         serde_json::from_slice(&answer.body)
-            .map_err(|error| Problem::new(Exit::Failed, "the node's answer is not understood", error))
+            .map_err(|error| Problem::new(Exit::Failed, "cannot read the node's response", error))
     }
 
-    /// Has a node make a change: the first one that can be reached and does not say that it did nothing.
+    /// Sends a change to the first node that can be reached. A node that did nothing is followed by the next one.
     pub(crate) fn change(&self, method: &str, path: &str, body: &[u8]) -> Result<Answer, Problem> {
-        self.first(method, path, (None, body), Kind::Change)
+        self.first(method, path, (None, body), RequestKind::Change)
     }
 
-    /// As [`Self::change`], with the records of a zone: a node that gets them so need not read text again.
+    /// As [`Self::change`], with the records of a zone, so that the node parses no zone file.
     pub(crate) fn change_zone(&self, method: &str, path: &str, records: &RecordList) -> Result<Answer, Problem> {
-        self.first(method, path, (Some(RECORDS_TYPE), records.as_bytes()), Kind::Load)
+        self.first(method, path, (Some(RECORDS_TYPE), records.as_bytes()), RequestKind::Load)
     }
 
-    /// Copies the body of an answer to `to`, whatever its length; gives its fields.
+    /// Copies the body of a response of any length to `to`. Returns its header fields.
     pub(crate) fn download(&self, path: &str, to: &mut dyn Write) -> Result<HeaderMap, Problem> {
-        let deadline = self.deadline(Kind::Download);
-        let mut last = "it has no nodes".to_owned();
+        let deadline = self.deadline(RequestKind::Download);
+        let mut last = "the cluster has no nodes".to_owned();
         for &node in &self.nodes {
             if let Err(why) = self.status(node, false) {
                 last = format!("{node}: {why}");
@@ -233,10 +234,10 @@ impl Client {
             if let Some(authorization) = &self.authorization {
                 request = request.header("authorization", authorization.as_str());
             }
-            let failed = |why: String| Problem::new(Exit::Failed, "the answer broke off", why).at(node);
+            let failed = |why: String| Problem::new(Exit::Failed, "the response is incomplete", why).at(node);
             let request = request.body(()).map_err(|error| failed(error.to_string()))?;
             let Some(left) = left(deadline) else { break };
-            let wait = Some(left.min(Kind::Load.limit()));
+            let wait = Some(left.min(RequestKind::Load.limit()));
             let request = self.agent.configure_request(request).timeout_global(Some(left));
             let sent = self.agent.run(request.timeout_recv_response(wait).build());
             let mut response = sent.map_err(|error| failed(error.to_string()))?;
@@ -257,20 +258,20 @@ impl Client {
             return if length == Some(copied) {
                 Ok(headers)
             } else {
-                Err(failed(format!("{copied} bytes came of {}", length.unwrap_or_default())))
+                Err(failed(format!("received {copied} of {} bytes", length.unwrap_or_default())))
             };
         }
-        Err(Problem::new(Exit::Unreachable, "no node of the cluster could do it", last).hint("see `catamaran status`"))
+        Err(Problem::new(Exit::Unreachable, "no node could handle the request", last).hint("see `catamaran status`"))
     }
 
-    fn first(&self, method: &str, path: &str, body: Body<'_>, kind: Kind) -> Result<Answer, Problem> {
+    fn first(&self, method: &str, path: &str, body: Body<'_>, kind: RequestKind) -> Result<Answer, Problem> {
         let deadline = self.deadline(kind);
-        let mut last = "it has no nodes".to_owned();
-        // What a node answered says more than that another one did not.
-        let mut said = None;
+        let mut last = "the cluster has no nodes".to_owned();
+        // A node's error says more than that another node did not answer.
+        let mut node_error = None;
         for &node in &self.nodes {
-            // A change may take long, and a node that does nothing at all is not waited for so long.
-            if kind != Kind::Read
+            // A change may take long. The status request finds out quickly whether the node answers at all.
+            if kind != RequestKind::Read
                 && let Err(why) = self.status(node, false)
             {
                 last = format!("{node}: {why}");
@@ -281,29 +282,31 @@ impl Client {
                 break;
             };
             let wait = match kind {
-                Kind::Read => Wait { all: left, head: left.min(Duration::from_millis(READ_MS)) },
-                _ => Wait::all(left),
+                RequestKind::Read => Timeouts { all: left, head: left.min(Duration::from_millis(READ_MS)) },
+                _ => Timeouts::all(left),
             };
             match self.timed(|| self.call(node, method, path, body, wait)) {
                 Ok(answer) if answer.status.is_success() => return Ok(answer),
-                // Another node may know the leader that this one does not, or still be within its limits.
-                Ok(answer) if answer.status == StatusCode::SERVICE_UNAVAILABLE => said = Some(error_of(&answer).error),
+                // Another node may know a leader, or be less busy.
+                Ok(answer) if answer.status == StatusCode::SERVICE_UNAVAILABLE => {
+                    node_error = Some(error_of(&answer).error)
+                }
                 Ok(answer) => return Err(refusal(path, &answer).at(node)),
-                Err(Broken::Unknown(why)) if method != "GET" => {
+                Err(CallError::Unknown(why)) if method != "GET" => {
                     return Err(unknown(
                         path,
                         format!("the node received the request, but sent no complete answer: {why}"),
                     )
                     .at(node));
                 }
-                Err(broken) => last = format!("{node}: {}", broken.why()),
+                Err(error) => last = format!("{node}: {}", error.why()),
             }
         }
-        let hint = match said {
+        let hint = match node_error {
             Some(_) => "see `catamaran status`: changes need more than half of the voters",
             None => "see `catamaran status`; start the cluster with `catamaran up`",
         };
-        Err(Problem::new(Exit::Unreachable, "no node of the cluster could do it", said.unwrap_or(last)).hint(hint))
+        Err(Problem::new(Exit::Unreachable, "no node could handle the request", node_error.unwrap_or(last)).hint(hint))
     }
 
     fn call(
@@ -312,8 +315,8 @@ impl Client {
         method: &str,
         path: &str,
         (kind, body): Body<'_>,
-        wait: Wait,
-    ) -> Result<Answer, Broken> {
+        wait: Timeouts,
+    ) -> Result<Answer, CallError> {
         let mut request = Request::builder().method(method).uri(format!("http://{node}{path}"));
         if let Some(kind) = kind {
             request = request.header("content-type", kind);
@@ -339,14 +342,14 @@ impl Client {
 
 /// Time limits of one call to a node.
 #[derive(Clone, Copy)]
-struct Wait {
+struct Timeouts {
     /// For the whole call.
     all: Duration,
     /// From the end of the request to the head of the response.
     head: Duration,
 }
 
-impl Wait {
+impl Timeouts {
     const fn all(all: Duration) -> Self {
         Self { all, head: all }
     }
@@ -357,28 +360,28 @@ fn left(deadline: Instant) -> Option<Duration> {
     Some(deadline.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
 }
 
-/// What the body of a request is, if that needs saying, and its bytes.
+/// The content type of a request body if it is not the default, and its bytes.
 type Body<'b> = (Option<&'static str>, &'b [u8]);
 
-/// A body that holds the records of a zone as [`RecordList`] does; one without this type is a zone file.
+/// Content type of the records of a zone, encoded as [`RecordList`]. Without it, the body is a zone file.
 pub(crate) const RECORDS_TYPE: &str = "application/vnd.catamaran.records";
 
-/// Field that carries the hash of an exported zone.
+/// Header field with the hash of an exported zone.
 pub(crate) const ZONE_HASH: &str = "catamaran-zone-hash";
 
-/// Field that carries the revision of shown rules.
+/// Header field with the revision of rules.
 pub(crate) const POLICY_REVISION: &str = "catamaran-policy-revision";
 
-/// Why a node gave no answer.
+/// Why a call got no response.
 #[derive(Debug)]
-enum Broken {
-    /// There was no connection: it has nothing of the request.
+enum CallError {
+    /// There was no connection, so the node did not get the request.
     NotSent(String),
-    /// It may have the request, and may have done it.
+    /// The node may have got and handled the request.
     Unknown(String),
 }
 
-impl Broken {
+impl CallError {
     fn why(self) -> String {
         match self {
             Self::NotSent(why) | Self::Unknown(why) => why,
@@ -386,7 +389,7 @@ impl Broken {
     }
 }
 
-impl From<ureq::Error> for Broken {
+impl From<ureq::Error> for CallError {
     fn from(error: ureq::Error) -> Self {
         let why = match &error {
             ureq::Error::Timeout(_) => "no answer in time".to_owned(),
@@ -400,8 +403,8 @@ impl From<ureq::Error> for Broken {
     }
 }
 
-/// A node had a change and did not say what became of it. No other is given it: what another administrator did since
-/// might be undone.
+/// A node got a change, and its outcome is unknown. No other node gets the change: it might undo what another
+/// administrator did since.
 fn unknown(path: &str, why: impl Display) -> Problem {
     let of = path.strip_prefix("/v1/").unwrap_or(path).split('?').next().unwrap_or_default();
     let look = match of {
@@ -410,7 +413,8 @@ fn unknown(path: &str, why: impl Display) -> Problem {
         "policy" => "policy show",
         _ => "cluster status",
     };
-    Problem::unknown(why).hint(format!("see whether it was made (`catamaran {look}`) before you run the command again"))
+    Problem::unknown(why)
+        .hint(format!("check with `catamaran {look}` whether the change was made before you run the command again"))
 }
 
 fn error_of(answer: &Answer) -> ErrorJson {
@@ -418,10 +422,10 @@ fn error_of(answer: &Answer) -> ErrorJson {
         .unwrap_or_else(|_| ErrorJson { error: format!("HTTP {}", answer.status), hint: String::new() })
 }
 
-/// A refusal in the node's own words.
+/// The error of a node.
 fn refusal(path: &str, answer: &Answer) -> Problem {
     let error = error_of(answer);
-    if error.error == NOBODY_KNOWS {
+    if error.error == OUTCOME_UNKNOWN_WIRE {
         return unknown(path, "the node that received the change got no outcome from a leader");
     }
     let exit = match answer.status {
@@ -438,7 +442,7 @@ fn refusal(path: &str, answer: &Answer) -> Problem {
     if error.hint.is_empty() { problem } else { problem.hint(error.hint) }
 }
 
-/// A query string with one name in it, escaped.
+/// One parameter of a query string, escaped.
 pub(crate) fn query(key: &str, value: &str) -> String {
     let mut text = format!("{key}=");
     for byte in value.bytes() {

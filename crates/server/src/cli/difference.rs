@@ -1,12 +1,12 @@
-//! How two versions of a zone differ, as lines.
+//! The difference between two versions of a zone, as lines.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// Lines that are shown before only their number is.
+/// Lines that are printed at most. Of the others, only the number is.
 const SHOWN_MAX: usize = 200;
 
-/// Lines that go and lines that come, each list sorted.
+/// Deleted and added lines, each list sorted.
 #[derive(PartialEq, Eq, Debug, Default)]
 pub(crate) struct Difference {
     pub(crate) deleted: Vec<String>,
@@ -14,7 +14,7 @@ pub(crate) struct Difference {
 }
 
 impl Difference {
-    /// Compares two zone files of one record a line, as the server prints them; order does not matter.
+    /// Compares two zone files with one record a line, as the server prints them. The order does not matter.
     pub(crate) fn between(old: &str, new: &str) -> Self {
         let mut counts: BTreeMap<&str, i64> = BTreeMap::new();
         for (text, step) in [(old, -1), (new, 1)] {
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_that_go_and_come_are_shown_with_their_number() {
+    fn deleted_and_added_lines_are_shown_and_counted() {
         let old = "; comment\n$ORIGIN a.\na. 1 IN SOA 1\nb.a. 1 IN A 1\nc.a. 1 IN A 1\n";
         let new = "c.a. 1 IN A 1\nb.a. 1 IN A 2\na. 1 IN SOA 2\n\n";
         let difference = Difference::between(old, new);
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_difference_is_cut_short() {
+    fn a_long_difference_is_truncated() {
         let new: String = (0..SHOWN_MAX + 5).map(|n| format!("n{n}. 1 IN A 1\n")).collect();
         let mut out = Vec::new();
         Difference::between("", &new).print(&mut out).unwrap();

@@ -16,7 +16,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_name_is_said_with_the_reason() {
+    fn invalid_names_are_refused_with_the_reason() {
         assert_eq!(domain_name("example.org").unwrap().to_string(), "example.org.");
         let label = "x".repeat(64);
         for (text, why) in

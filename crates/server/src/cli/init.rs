@@ -1,4 +1,4 @@
-//! `init`: the files of a new cluster of one node.
+//! `init`: creates the files of a new cluster of one node.
 
 use super::output::print;
 use crate::config::address::PeerAddress;
@@ -26,16 +26,16 @@ Examples:
   catamaran init --dir /var/lib/catamaran --dns 192.0.2.1:53 --peer 0.0.0.0:5380 --advertise ns1.example.net:5380
   catamaran serve --config /var/lib/catamaran/node-1/catamaran.toml
 
-Makes the cluster's certificate ca, the API token and the files of node 1.";
+Creates the cluster's CA, the API token and the files of node 1.";
 
 /// Addresses for the other nodes.
 #[derive(Args, Debug)]
 pub(crate) struct PeerArgs {
-    /// Address to listen on for the other nodes. With a host name the node listens on all its IPv4 addresses, or on
-    /// all IPv6 addresses if the name has no IPv4 address. The other nodes connect to the name.
+    /// Address to listen on for other nodes. With a host name, the node listens on all its IPv4 addresses, or on all
+    /// IPv6 addresses if the name has no IPv4 address. Other nodes connect to the name.
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) peer: PeerAddress,
-    /// Address that the other nodes connect to, if it differs from --peer: behind NAT, or by name. A name is resolved
+    /// Address that other nodes connect to, if it differs from --peer, for example behind NAT. A host name is resolved
     /// at each connection.
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) advertise: Option<PeerAddress>,
@@ -45,13 +45,13 @@ pub(crate) struct PeerArgs {
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct InitArgs {
-    /// Directory to make.
+    /// Directory to create.
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: PathBuf,
-    /// Address for DNS; may be given several times. `[::]` covers IPv6 only: add 0.0.0.0 for IPv4.
+    /// Address for DNS. Can be given several times. `[::]` covers IPv6 only: add 0.0.0.0 for IPv4.
     #[arg(long = "dns", required_unless_present = "no_dns", value_name = "ADDRESS:PORT")]
     pub(crate) dns: Vec<SocketAddr>,
-    /// Answer no queries: vote and store only.
+    /// Answer no queries. The node only votes and stores data.
     #[arg(long, conflicts_with = "dns")]
     pub(crate) no_dns: bool,
     #[command(flatten)]
@@ -59,7 +59,7 @@ pub(crate) struct InitArgs {
     /// Address of the API.
     #[arg(long, default_value = "127.0.0.1:8053", value_name = "ADDRESS:PORT")]
     pub(crate) api: SocketAddr,
-    /// File of this node's own key, which wraps the cluster's data key; made if it is not there [default:
+    /// File with this node's own key, which encrypts the cluster's data key. Created if missing [default:
     /// DIR/wrapping.key]
     #[arg(long, value_name = "FILE")]
     pub(crate) wrapping_key: Option<PathBuf>,
@@ -71,27 +71,31 @@ pub(crate) fn run(args: &InitArgs) -> Result<(), Problem> {
     finish(&files, &config)?;
     let program = super::program();
     print(&format!(
-        "made a cluster of one node in {}; run it with:\n  {program} serve --config {}\n\
-         and let others join with a token from:\n  {program} cluster add --dir {}",
+        "created a cluster of one node in {}; run it with:\n  {program} serve --config {}\n\
+         to add a node, print a join token with:\n  {program} cluster add --dir {}",
         args.dir.display(),
         files.config().display(),
         args.dir.display(),
     ))
 }
 
-/// Makes everything but the state and the configuration, which comes last: a node that has one has a state.
+/// Makes all files but the state and the configuration. The configuration is written last, after the state.
 pub(super) fn prepare(args: &InitArgs) -> Result<(NodeLayout, Config), Problem> {
     let layout = Layout::new(&args.dir);
     let files = layout.node(1);
     if files.config().exists() {
-        return Err(Problem::new(Exit::Refused, "a cluster was made there before", "it is never overwritten")
-            .at(files.config().display())
-            .hint(format!(
-                "run it with `catamaran serve --config {}`, or choose another --dir",
-                files.config().display()
-            )));
+        return Err(Problem::new(
+            Exit::Refused,
+            "cannot create a cluster",
+            "the directory has a cluster, which is never overwritten",
+        )
+        .at(files.config().display())
+        .hint(format!(
+            "run that cluster with `catamaran serve --config {}`, or choose another --dir",
+            files.config().display()
+        )));
     }
-    let place = PeerPlace::of(&args.peer)?;
+    let place = PeerAddresses::of(&args.peer)?;
     let config = make_files(args, place, &layout, &files).map_err(|error| unmade(&args.dir, error))?;
     Ok((files, config))
 }
@@ -102,15 +106,15 @@ pub(super) fn finish(files: &NodeLayout, config: &Config) -> Result<(), Problem>
     written.map_err(|error| unmade(files.dir(), error))
 }
 
-/// Where a new node listens for its peers, and where they connect to it.
+/// The addresses of a new node for its peers.
 #[derive(Debug)]
-pub(super) struct PeerPlace {
+pub(super) struct PeerAddresses {
     pub(super) listen: SocketAddr,
-    /// Where peers connect, if not to the address that the node listens on.
+    /// The address that peers connect to, if it is not the listen address.
     advertise: Option<PeerAddress>,
 }
 
-impl PeerPlace {
+impl PeerAddresses {
     /// With a host name the node listens on all addresses, because the address behind the name may change.
     pub(super) fn of(PeerArgs { peer, advertise }: &PeerArgs) -> Result<Self, Problem> {
         let (listen, advertise) = match peer.socket() {
@@ -128,7 +132,7 @@ impl PeerPlace {
             format!("{option} {advertised} is not an address for other nodes"),
             "they cannot connect to it",
         )
-        .hint("give --advertise or --peer a host name or an address that the other nodes can reach, and a port"))
+        .hint("give a host name or an address that other nodes can reach, and a port, with --advertise or --peer"))
     }
 
     pub(super) fn advertised(&self) -> PeerAddress {
@@ -149,10 +153,10 @@ fn any_address(peer: &PeerAddress) -> SocketAddr {
 }
 
 fn unmade(dir: &Path, error: io::Error) -> Problem {
-    Problem::new(Exit::Failed, "the cluster's files cannot be made", error).at(dir.display())
+    Problem::new(Exit::Failed, "cannot create the cluster's files", error).at(dir.display())
 }
 
-fn make_files(args: &InitArgs, place: PeerPlace, layout: &Layout, files: &NodeLayout) -> io::Result<Config> {
+fn make_files(args: &InitArgs, place: PeerAddresses, layout: &Layout, files: &NodeLayout) -> io::Result<Config> {
     std::fs::create_dir_all(files.data())?;
     tighten::cluster(&args.dir);
     let ca = Ca::load_or_make(&layout.ca_cert(), &layout.ca_key())?;
@@ -168,12 +172,12 @@ fn make_files(args: &InitArgs, place: PeerPlace, layout: &Layout, files: &NodeLa
     Ok(Config { wrapping_key_file: wrapping, ..config })
 }
 
-/// A path as a configuration that lies elsewhere can name it.
+/// An absolute path, since the configuration is in another directory.
 pub(super) fn absolute(path: Option<&Path>) -> io::Result<Option<PathBuf>> {
     path.map(std::path::absolute).transpose()
 }
 
-/// The configuration of a node whose files lie as [`Layout`] has them.
+/// The configuration of a node with the standard [`Layout`].
 pub(crate) fn config(
     raft_id: u64,
     dns: Vec<SocketAddr>,
@@ -195,7 +199,7 @@ pub(crate) fn config(
             listen: dns,
             udp_workers: 0,
             udp_payload: UDP_PAYLOAD_DEFAULT,
-            // It would tell strangers which node they met; who wants that sets it.
+            // By default, the node does not identify itself to clients.
             nsid: None,
             chaos_id: None,
             chaos_version: None,
@@ -213,7 +217,7 @@ pub(crate) fn config(
             cert_file: "node.pem".into(),
             key_file: "node.key".into(),
             members,
-            also_at: Vec::new(),
+            extra_addresses: Vec::new(),
         },
         log: Log::default(),
         audit: Default::default(),

@@ -1,6 +1,6 @@
-//! `join`: a token on the one side, the files of a new node on the other.
+//! `join`: creates a node with a join token of the cluster.
 
-use super::init::{PeerArgs, PeerPlace};
+use super::init::{PeerAddresses, PeerArgs};
 use super::output::print;
 use crate::config::{Config, Member};
 use crate::files::cluster_id;
@@ -23,60 +23,64 @@ use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
-  on a node of the cluster, for one new node:
+  on a node of the cluster, print a token:
     catamaran cluster add --dir /var/lib/catamaran
-  on the new machine, with the text that it printed:
+  on the new machine, paste the token:
     catamaran join --token-file - --dir /var/lib/catamaran --dns 192.0.2.2:53 --peer 10.0.0.2:5380
     catamaran serve --config /var/lib/catamaran/node-2/catamaran.toml
-  the third voter of two sites, which answers no queries:
+  a third voter for a cluster on two sites, which answers no queries:
     catamaran join --token-file - --dir /var/lib/catamaran --no-dns --peer 10.0.3.1:5380
 
-A token is good for one node and for one hour. All users of a machine can read what stands on a command line, so --token
-is for tests.";
+A token admits one node, and expires after one hour. Use --token only in tests: all users of a machine can read command
+lines.";
 
 /// Arguments of `join`.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct JoinArgs {
-    /// Directory to make.
+    /// Directory to create.
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: PathBuf,
     /// The token that `catamaran cluster add` printed.
     #[arg(long, required_unless_present = "token_file", conflicts_with = "token_file", value_name = "TEXT")]
     pub(crate) token: Option<String>,
-    /// File that has the token; `-` for standard input.
+    /// File with the token; `-` for standard input.
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
-    /// Address for DNS; may be given several times. `[::]` covers IPv6 only: add 0.0.0.0 for IPv4.
+    /// Address for DNS. Can be given several times. `[::]` covers IPv6 only: add 0.0.0.0 for IPv4.
     #[arg(long = "dns", required_unless_present = "no_dns", value_name = "ADDRESS:PORT")]
     pub(crate) dns: Vec<SocketAddr>,
-    /// Answer no queries: vote and store only, as the third of two sites.
+    /// Answer no queries. The node only votes and stores data, for example on the third of three sites.
     #[arg(long, conflicts_with = "dns")]
     pub(crate) no_dns: bool,
     #[command(flatten)]
     pub(crate) peer: PeerArgs,
-    /// Address of its API.
+    /// Address of the API [default: 127.0.0.1:8053].
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) api: Option<SocketAddr>,
-    /// File of this node's own key, which wraps the cluster's data key; made if it is not there [default:
+    /// File with this node's own key, which encrypts the cluster's data key. Created if missing [default:
     /// DIR/wrapping.key]
     #[arg(long, value_name = "FILE")]
     pub(crate) wrapping_key: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &JoinArgs) -> Result<(), Problem> {
-    let place = PeerPlace::of(&args.peer)?;
+    let place = PeerAddresses::of(&args.peer)?;
     let token = JoinToken::from_text(token_of(args)?.trim()).ok_or_else(|| {
-        Problem::new(Exit::Usage, "the token cannot be read", "a part of it is missing or altered")
+        Problem::new(Exit::Usage, "cannot read the token", "a part of it is missing or altered")
             .hint("copy the whole line that `catamaran cluster add` printed")
     })?;
     let layout = Layout::new(&args.dir);
     if layout.ca_cert().exists() {
-        return Err(Problem::new(Exit::Refused, "a node was made there before", "it is never overwritten")
-            .at(args.dir.display())
-            .hint("choose another --dir"));
+        return Err(Problem::new(
+            Exit::Refused,
+            "cannot create a node",
+            "the directory has a node, which is never overwritten",
+        )
+        .at(args.dir.display())
+        .hint("choose another --dir"));
     }
-    // Before the token is used up.
+    // Before the token is used.
     try_directory(&args.dir)?;
     let failed = |error: io::Error| Problem::new(Exit::Failed, "cannot join", error);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
@@ -85,9 +89,9 @@ pub(crate) fn run(args: &JoinArgs) -> Result<(), Problem> {
     let number = node_number(grant.id);
     let files = layout.node(number);
     let config = save(args, &layout, &grant, place).map_err(|error| {
-        Problem::new(Exit::Failed, "the node's files cannot be made", error).at(args.dir.display()).hint(format!(
-            "the token is used and the cluster waits for node {number}: `catamaran cluster remove {number}`, and join \
-             with a new token"
+        Problem::new(Exit::Failed, "cannot create the node's files", error).at(args.dir.display()).hint(format!(
+            "the token is used, and the cluster expects node {number}: run `catamaran cluster remove {number}`, then \
+             join with a new token"
         ))
     })?;
     first_state::make(&config.clone().based(files.dir()))?;
@@ -97,30 +101,30 @@ pub(crate) fn run(args: &JoinArgs) -> Result<(), Problem> {
 }
 
 fn not_joined(why: NotJoined) -> Problem {
-    let what = "the cluster did not let this node in";
+    let what = "cannot join the cluster";
     match why {
         NotJoined::Unreachable(why) => Problem::new(Exit::Unreachable, what, why)
-            .hint("the token is as good as before: try again when that node runs and the cluster has a leader"),
+            .hint("the token was not used: try again when that node runs and the cluster has a leader"),
         NotJoined::Unknown(why) => Problem::unknown(why)
-            .hint("look first (`catamaran cluster status`): remove the node if it is there, and make a new token"),
+            .hint("check `catamaran cluster status`: remove the node if it is there, then join with a new token"),
         NotJoined::Refused(why) => Problem::new(Exit::Refused, what, why).hint(
-            "if it is the token, make a new one with `catamaran cluster add`: each is good for one node and one hour, \
-             and for the cluster that made it and no other",
+            "if it is the token, print a new one with `catamaran cluster add`: each admits one node within one hour, \
+             and only to the cluster that made it",
         ),
     }
 }
 
-/// Makes the directory, and a file in it for a moment.
+/// Creates the directory, and tests that files can be created in it.
 fn try_directory(dir: &Path) -> Result<(), Problem> {
     let probe = dir.join(".catamaran-join");
     let tried = std::fs::create_dir_all(dir).and_then(|()| std::fs::write(&probe, [])).and_then(|()| {
-        // One that stays harms nobody.
+        // A file that stays does no harm.
         std::fs::remove_file(&probe)
     });
-    tried.map_err(|error| Problem::new(Exit::Failed, "the node's files cannot be made", error).at(dir.display()))
+    tried.map_err(|error| Problem::new(Exit::Failed, "cannot create the node's files", error).at(dir.display()))
 }
 
-/// The text of the token, wherever it stands.
+/// Reads the token from the command line, a file or standard input.
 fn token_of(args: &JoinArgs) -> Result<String, Problem> {
     let Some(file) = &args.token_file else { return Ok(args.token.clone().unwrap_or_default()) };
     let mut text = String::new();
@@ -129,12 +133,12 @@ fn token_of(args: &JoinArgs) -> Result<String, Problem> {
         true => read(&mut io::stdin().lock(), &mut text),
         false => File::open(file).and_then(|mut file| read(&mut file, &mut text)),
     };
-    let unread = |error: io::Error| Problem::new(Exit::Input, "the token cannot be read", error).at(file.display());
+    let unread = |error: io::Error| Problem::new(Exit::Input, "cannot read the token", error).at(file.display());
     done.map(|_| text).map_err(unread)
 }
 
-/// Makes everything but the state and the configuration.
-fn save(args: &JoinArgs, layout: &Layout, grant: &JoinGrant, place: PeerPlace) -> io::Result<Config> {
+/// Creates all files but the state and the configuration.
+fn save(args: &JoinArgs, layout: &Layout, grant: &JoinGrant, place: PeerAddresses) -> io::Result<Config> {
     let files = layout.node(node_number(grant.id));
     std::fs::create_dir_all(files.data())?;
     tighten::cluster(&args.dir);

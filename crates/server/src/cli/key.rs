@@ -1,6 +1,6 @@
 //! `key`: add, list, grant, revoke, roll, retire, show, remove.
 
-// Where secrets go.
+// Output of secrets.
 mod out;
 
 use super::client::{Client, query};
@@ -23,7 +23,7 @@ pub(crate) fn run(command: &KeyCommand) -> Result<(), Problem> {
             let key = make(name.as_deref(), file.as_deref(), algorithm)?;
             check_weak(&key, allow_weak.as_deref(), file.is_none())?;
             let json = checked_json(&key, secret)?;
-            hand_out(&key, &secret.out, file.is_none(), || add(json, zones, rights, target))
+            output_key(&key, &secret.out, file.is_none(), || add(json, zones, rights, target))
         }
         KeyCommand::List { target } => list(target),
         KeyCommand::Roll { name, file, secret, target } => {
@@ -31,18 +31,18 @@ pub(crate) fn run(command: &KeyCommand) -> Result<(), Problem> {
             let key = rolled(name.as_deref(), file.as_deref(), &client)?;
             check_weak_roll(&key)?;
             let json = checked_json(&key, secret)?;
-            hand_out(&key, &secret.out, file.is_none(), || roll(&json, &client))
+            output_key(&key, &secret.out, file.is_none(), || roll(&json, &client))
         }
         KeyCommand::Show { name, secret: _, out, target } => show(name, out, target),
-        KeyCommand::Grant(args) => change_grants("POST", args, "is granted"),
+        KeyCommand::Grant(args) => change_grants("POST", args, "is now granted"),
         KeyCommand::Revoke(args) => change_grants("DELETE", args, "is no longer granted"),
         KeyCommand::Retire { name, target } => retire(name, target),
         KeyCommand::Remove { name, target } => remove(name, target),
     }
 }
 
-/// Has the cluster take a key, and gives it to the user: in a file, or on the terminal if we made it.
-fn hand_out(
+/// Adds a key to the cluster, and outputs its secret: to a file, or to the terminal if this command made it.
+fn output_key(
     key: &TsigKey,
     OutArgs { out }: &OutArgs,
     is_made: bool,
@@ -66,11 +66,11 @@ fn make(name: Option<&str>, file: Option<&Path>, algorithm: &str) -> Result<Tsig
         return TsigKey::load(file);
     }
     let algorithm = KeyAlgorithm::from_mnemonic(algorithm).ok_or_else(|| {
-        Problem::new(Exit::Usage, format!("cannot make a key with the algorithm `{algorithm}`"), "it is unknown")
+        Problem::new(Exit::Usage, format!("cannot create a key with the algorithm `{algorithm}`"), "it is unknown")
             .hint(format!("use {ALGORITHMS_HINT}"))
     })?;
     TsigKey::make(parse_name(name.unwrap_or_default())?, algorithm)
-        .map_err(|error| Problem::new(Exit::Failed, "a key cannot be made", error))
+        .map_err(|error| Problem::new(Exit::Failed, "cannot create a key", error))
 }
 
 /// RFC 8945 6: no new key has a weak algorithm. An existing key with one can be added from a file, and only if
@@ -83,7 +83,7 @@ fn check_weak(key: &TsigKey, allowed: Option<&str>, is_made: bool) -> Result<(),
     match (allowed, key.algorithm.is_weak()) {
         (None, false) => return Ok(()),
         (Some(_), false) if is_made => {
-            let hint = "leave it out, or name the key's file with --file";
+            let hint = "leave it out, or give the key's file with --file";
             return refused("--allow-weak is for a key from a file".to_owned(), hint.to_owned());
         }
         (Some(allowed), false) => {
@@ -106,9 +106,9 @@ fn check_weak_roll(key: &TsigKey) -> Result<(), Problem> {
     if !key.algorithm.is_weak() {
         return Ok(());
     }
-    let what = format!("key {} was not rolled", key.name);
+    let what = format!("cannot roll key {}", key.name);
     let why = format!("{} is weak (RFC 8945 6)", key.algorithm.mnemonic());
-    let hint = "add a key of another name with `catamaran key add NAME`, give it to the clients, then remove this one";
+    let hint = "add a key with another name (`catamaran key add NAME`), move the clients to it, then remove this one";
     Err(Problem::new(Exit::Input, what, why).hint(hint))
 }
 
@@ -118,9 +118,9 @@ fn check_secret(key: &TsigKey, allow_short: bool) -> Result<(), Problem> {
     match SecretLength::of(bytes, key.algorithm) {
         SecretLength::Good => {}
         SecretLength::TooShort if !allow_short => {
-            let what = format!("cannot take key {}", key.name);
+            let what = format!("cannot accept key {}", key.name);
             let why = format!("its secret has {bytes} bytes, so it can be guessed");
-            let hint = "make a new key with `catamaran key add NAME`, or use --allow-short-secret";
+            let hint = "create a new key with `catamaran key add NAME`, or use --allow-short-secret";
             return Err(Problem::new(Exit::Input, what, why).hint(hint));
         }
         SecretLength::TooShort => say(format_args!("warning: the secret has {bytes} bytes, so it can be guessed")),
@@ -160,9 +160,7 @@ fn add(mut key: KeyJson, zones: &[String], rights: &RightArgs, target: &Target) 
     // The key may have earlier grants, or rules may name it. If the node cannot answer that, only the warning is
     // omitted. The cluster already has the key, so the user must get its secret.
     if key.grants.is_empty() && is_granted_something(&client, &key.name).is_ok_and(|is_granted| !is_granted) {
-        say(format_args!(
-            "warning: the key is granted nothing; add --update or --transfer, or name it in `policy set`"
-        ));
+        say(format_args!("warning: the key has no grants; use `key grant`, or name the key in a rule of `policy set`"));
     }
     Ok(())
 }
@@ -193,7 +191,7 @@ fn list(target: &Target) -> Result<(), Problem> {
             let zones: Vec<_> = of.zones.iter().map(|zone| zone.as_deref().unwrap_or("all zones")).collect();
             grants.push(format!("the rules of {}", zones.join(", ")));
         }
-        let grants = if grants.is_empty() { "granted nothing".to_owned() } else { grants.join(", ") };
+        let grants = if grants.is_empty() { "no grants".to_owned() } else { grants.join(", ") };
         let rolling = if key.rolling { ", two secrets" } else { "" };
         let weak =
             if KeyAlgorithm::from_mnemonic(&key.algorithm).is_some_and(KeyAlgorithm::is_weak) { " (weak)" } else { "" };
@@ -211,7 +209,7 @@ fn rolled(name: Option<&str>, file: Option<&Path>, client: &Client) -> Result<Ts
             let keys: Vec<KeyJson> = client.get_json("/v1/keys?consistent=1")?;
             let known = keys.iter().find(|key| key.name.eq_ignore_ascii_case(&name.to_string()));
             let known = known.ok_or_else(|| {
-                Problem::new(Exit::Refused, format!("key {name} was not rolled"), "there is no such key")
+                Problem::new(Exit::Refused, format!("cannot roll key {name}"), "there is no such key")
                     .hint("see `catamaran key list`")
             })?;
             make(Some(&known.name), None, &known.algorithm)
@@ -222,7 +220,7 @@ fn rolled(name: Option<&str>, file: Option<&Path>, client: &Client) -> Result<Ts
 fn roll(key: &KeyJson, client: &Client) -> Result<(), Problem> {
     let body = serde_json::to_vec(key).map_err(|error| Problem::new(Exit::Failed, "cannot send the key", error))?;
     let rolled = client.change("PUT", "/v1/keys", &body);
-    rolled.map(|_| ()).map_err(|problem| problem.of(format!("key {} was not rolled", key.name)))
+    rolled.map(|_| ()).map_err(|problem| problem.of(format!("cannot roll key {}", key.name)))
 }
 
 /// Key files, the newest secret first.
@@ -237,15 +235,15 @@ fn show(name: &str, OutArgs { out }: &OutArgs, target: &Target) -> Result<(), Pr
         let (Some(algorithm), Some(secret)) = (algorithm, secret) else {
             return Err(Problem::new(
                 Exit::Failed,
-                format!("key {name} cannot be shown"),
-                "the node sent something else",
+                format!("cannot show key {name}"),
+                "the node sent an unexpected response",
             ));
         };
         let text = TsigKey { name: name.clone(), algorithm, secret }.to_text();
         if number == 0 {
             shown.push_str(&text);
         } else {
-            shown.push_str("# The secret before, good until `catamaran key retire`:\n");
+            shown.push_str("# The previous secret, valid until `catamaran key retire`:\n");
             text.lines().for_each(|line| shown.push_str(&format!("# {line}\n")));
         }
     }
@@ -258,13 +256,13 @@ fn show(name: &str, OutArgs { out }: &OutArgs, target: &Target) -> Result<(), Pr
     }
 }
 
-/// Makes grants, or takes them back, one after the other.
+/// Adds or revokes grants, one after the other.
 fn change_grants(method: &str, args: &GrantArgs, what: &str) -> Result<(), Problem> {
     let client = Client::find(&args.target)?;
     let key = parse_name(&args.name)?;
     let zones = args.zones.iter().map(|zone| parse_name(zone)).collect::<Result<Vec<_>, _>>()?;
     let zones = if zones.is_empty() { vec![None] } else { zones.into_iter().map(Some).collect() };
-    let mut not_there = Vec::new();
+    let mut missing = Vec::new();
     for right in args.rights.names() {
         for zone in &zones {
             let of_zone = zone.as_ref().map(|zone| format!("&{}", query("zone", &zone.to_string())));
@@ -276,27 +274,27 @@ fn change_grants(method: &str, args: &GrantArgs, what: &str) -> Result<(), Probl
             );
             let answer = client.change(method, &path, &[])?;
             let done: DoneJson = serde_json::from_slice(&answer.body)
-                .map_err(|error| Problem::new(Exit::Failed, "the answer cannot be read", error))?;
+                .map_err(|error| Problem::new(Exit::Failed, "cannot read the node's response", error))?;
             let place = zone.as_ref().map_or_else(|| "all zones".to_owned(), ToString::to_string);
             match (done.changed, method) {
                 (true, _) => print(&format!("key {key} {what} {right} on {place}"))?,
-                (false, "POST") => print(&format!("key {key} {what} {right} on {place} already"))?,
-                (false, _) => not_there.push(format!("{right} on {place}")),
+                (false, "POST") => print(&format!("key {key} was already granted {right} on {place}"))?,
+                (false, _) => missing.push(format!("{right} on {place}")),
             }
         }
     }
-    if not_there.is_empty() {
+    if missing.is_empty() {
         return Ok(());
     }
-    let what = format!("key {key} had no grant of {}", not_there.join(", "));
-    Err(Problem::new(Exit::Refused, what, "a grant is taken back as it was made, for all zones or for one")
-        .hint("`catamaran key list` shows what it is granted"))
+    let what = format!("cannot revoke: key {key} has no grant of {}", missing.join(", "));
+    Err(Problem::new(Exit::Refused, what, "a grant for all zones and a grant for one zone are different grants")
+        .hint("`catamaran key list` shows its grants"))
 }
 
 fn retire(name: &str, target: &Target) -> Result<(), Problem> {
     let name = parse_name(name)?;
     Client::find(target)?.change("PATCH", &format!("/v1/keys?{}", query("name", &name.to_string())), &[])?;
-    print(&format!("key {name} has one secret"))
+    print(&format!("key {name} now has one secret"))
 }
 
 fn remove(name: &str, target: &Target) -> Result<(), Problem> {
@@ -311,26 +309,26 @@ fn parse_name(text: &str) -> Result<Name, Problem> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::client::tests::{FakeNode, Says};
+    use super::super::client::tests::{FakeNode, FakeResponse};
     use super::*;
 
     #[test]
-    fn a_key_that_the_cluster_took_is_handed_out_whatever_the_node_says_next() {
+    fn an_added_key_is_output_even_if_the_next_request_fails() {
         // The node accepts the key, and answers the next request with something that is not a list of keys.
-        let (node, dir) = (FakeNode::start(Says::Status(200, "")), crate::test_dir("key-add"));
+        let (node, dir) = (FakeNode::start(FakeResponse::Status(200, "")), crate::test_dir("key-add"));
         let target = Target { dir: dir.path().to_owned(), api: Some(node.api), token_file: None, timeout: None };
         let file = dir.path().join("k.key");
         let secret = NewSecretArgs { out: OutArgs { out: Some(file.clone()) }, allow_short_secret: false };
         let key = TsigKey::make("k.".parse().unwrap(), KeyAlgorithm::HmacSha256).unwrap();
         let json = checked_json(&key, &secret).unwrap();
         let rights = RightArgs { update: false, update_apex: false, transfer: false };
-        hand_out(&key, &secret.out, true, || add(json, &[], &rights, &target)).unwrap();
-        assert_eq!(node.asked(), ["POST /v1/keys", "GET /v1/keys"]);
+        output_key(&key, &secret.out, true, || add(json, &[], &rights, &target)).unwrap();
+        assert_eq!(node.requests(), ["POST /v1/keys", "GET /v1/keys"]);
         assert_eq!(TsigKey::load(&file).unwrap(), key);
     }
 
     #[test]
-    fn a_weak_algorithm_is_for_a_key_from_a_file_and_only_where_it_is_named() {
+    fn a_weak_algorithm_needs_a_key_file_and_allow_weak() {
         let key = |algorithm| TsigKey::make("k.".parse().unwrap(), algorithm).unwrap();
         let (weak, good) = (key(KeyAlgorithm::HmacMd5), key(KeyAlgorithm::HmacSha256));
         let (md5, sha1) = (Some("hmac-md5"), Some("hmac-sha1"));

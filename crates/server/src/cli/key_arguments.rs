@@ -21,20 +21,20 @@ const POLICY_SET_EXAMPLES: &str = "\
 Examples:
   catamaran policy set example.org rules
   catamaran policy set --all-zones rules
-  catamaran policy set example.org -             reads standard input; nothing removes all rules
+  catamaran policy set example.org -             read standard input; empty input removes all rules
   catamaran policy set example.org rules --expect 0f3ab5c27d9e6418
-                                                 is refused when another has changed them since `policy show`
+                                                 fail if the rules changed since `policy show`
 
-The rules are those of BIND's update-policy; the first that matches decides:
-  grant dhcp zonesub A(4) AAAA(4) TXT DHCID;     up to four addresses of each kind at a name
+Rules are written as in BIND's update-policy. The first rule that matches decides:
+  grant dhcp zonesub A(4) AAAA(4) TXT DHCID;     at most four addresses of each type at a name
   grant acme.example.org name _acme-challenge.www.example.org TXT(8);
-  grant *.hosts.example.org self . A AAAA SSHFP; each host its own name, by a key of that name
+  grant *.hosts.example.org self . A AAAA SSHFP; each host updates the name of its own key
   deny * name www.example.org;
-  grant \"local:/run/auth.sock\" external * A AAAA; asks a daemon on the node that takes the update
-and numbers that bind a key whatever it is granted:
+  grant \"local:/run/auth.sock\" external * A AAAA; a daemon on the node that gets the update decides
+Limits apply to all updates with a key:
   limit dhcp update-records 200 update-bytes 16000 name-records 12 zone-records 100000;
-The rules of a zone are asked first, then those for all zones, then what `key add --update` granted. Without a rule that
-grants it nothing may be written; types are all but SOA, NS and RRSIG where a rule names none.";
+The rules of the zone apply first, then the rules for all zones, then the grants of `key add --update`. An update that
+no rule and no grant allows is refused. A rule without types covers all types but SOA, NS and RRSIG.";
 const POLICY_SHOW_EXAMPLES: &str = "\
 Examples:
   catamaran policy show
@@ -44,15 +44,15 @@ Examples:
   catamaran policy check dhcp www.example.org AAAA
   catamaran policy check dhcp 7.2.0.192.in-addr.arpa PTR --source 192.0.2.7 --tcp
 
-Says whether the key may write the name and type, which rule decides, and which limits the key has; or that a daemon
-decides (external): it is not asked.";
+Prints whether the key may write the name and type, the rule that decides, and the limits of the key. A daemon
+(external) is not queried: the output says that it decides.";
 const POLICY_IMPORT_EXAMPLES: &str = "\
 Examples:
   catamaran policy import /etc/bind/named.conf --dry-run
   catamaran policy import /etc/bind/named.conf --zone example.org
 
-Takes over `update-policy`, and `allow-update` with keys, of the primary zones that this cluster serves. What cannot be
-taken over is named with file, line and column, and then nothing is changed.";
+Imports `update-policy`, and `allow-update` with keys, of the primary zones that this cluster serves. If a rule cannot
+be imported, prints its file, line and column, and changes nothing.";
 const KEY_ADD_EXAMPLES: &str = "\
 Examples:
   catamaran key add dhcp --update --zone example.org --out dhcp.key
@@ -60,7 +60,7 @@ Examples:
   catamaran key add --file old.key --update --transfer
   catamaran key add --file printer.key --allow-weak hmac-md5 --update
 
-Prints the key file for `nsupdate -k`, or writes it with --out. Without --zone the key is granted on all zones.";
+Prints the new key in the format of `nsupdate -k`, or writes it to --out. Without --zone, the grants cover all zones.";
 const KEY_LIST_EXAMPLES: &str = "\
 Examples:
   catamaran key list";
@@ -72,8 +72,7 @@ Examples:
   catamaran key roll dhcp --out dhcp.key
   catamaran key roll --file new.key
 
-Prints the key file with the new secret, or writes it with --out. The older secret is good until
-`catamaran key retire`.";
+Prints the key with the new secret, or writes it to --out. The old secret stays valid until `catamaran key retire`.";
 const KEY_GRANT_EXAMPLES: &str = "\
 Examples:
   catamaran key grant secondary --transfer --zone example.org";
@@ -82,7 +81,7 @@ Examples:
   catamaran key revoke dhcp --update
   catamaran key revoke secondary --transfer --zone example.org
 
-A grant is taken back as it was made: one for all zones without --zone.";
+Takes effect at once on all nodes. Without --zone, revokes the grant for all zones; grants for single zones stay.";
 const KEY_RETIRE_EXAMPLES: &str = "\
 Examples:
   catamaran key retire dhcp";
@@ -90,13 +89,13 @@ const KEY_REMOVE_EXAMPLES: &str = "\
 Examples:
   catamaran key remove dhcp";
 
-/// A key and the zones of a grant.
+/// A key, and the zones of a grant.
 #[derive(Args, Debug)]
 #[command(group(clap::ArgGroup::new("what").required(true).multiple(true).args(["update", "update_apex", "transfer"])))]
 pub(crate) struct GrantArgs {
-    /// The key's name.
+    /// Name of the key.
     pub(crate) name: String,
-    /// Zone of the grant; may be given several times. All zones when none is named.
+    /// Zone of the grant. Can be given several times [default: all zones].
     #[arg(long = "zone")]
     pub(crate) zones: Vec<String>,
     #[command(flatten)]
@@ -105,22 +104,22 @@ pub(crate) struct GrantArgs {
     pub(crate) target: Target,
 }
 
-/// What is granted.
+/// The granted rights.
 #[derive(Args, Debug)]
 pub(crate) struct RightArgs {
-    /// Updates, but for the SOA and the NS of the apex; `policy set` grants less.
+    /// Allow updates, except of SOA and NS at the apex. To allow less, use `policy set`.
     #[arg(long)]
     pub(crate) update: bool,
-    /// Updates of the SOA and the NS of the apex too.
+    /// Allow updates of SOA and NS at the apex.
     #[arg(long)]
     pub(crate) update_apex: bool,
-    /// Transfers.
+    /// Allow zone transfers.
     #[arg(long)]
     pub(crate) transfer: bool,
 }
 
 impl RightArgs {
-    /// As the API calls them.
+    /// The names of the rights in the API.
     pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
         let all = [(self.update, "update"), (self.update_apex, "update-apex"), (self.transfer, "transfer")];
         all.into_iter().filter_map(|(is_wanted, name)| is_wanted.then_some(name))
@@ -130,7 +129,7 @@ impl RightArgs {
 /// Where to write a secret.
 #[derive(Args, Debug)]
 pub(crate) struct OutArgs {
-    /// Write the secret to this file (mode 0600) instead of the terminal, as `nsupdate -k` reads it.
+    /// Write the key to this file (mode 0600), in the format of `nsupdate -k`, instead of the terminal.
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 }
@@ -140,7 +139,7 @@ pub(crate) struct OutArgs {
 pub(crate) struct NewSecretArgs {
     #[command(flatten)]
     pub(crate) out: OutArgs,
-    /// Accept a secret of less than 16 bytes, although it can be guessed.
+    /// Accept a secret of less than 16 bytes, which can be guessed.
     #[arg(long, requires = "file")]
     pub(crate) allow_short_secret: bool,
 }
@@ -148,26 +147,25 @@ pub(crate) struct NewSecretArgs {
 /// `key ...`
 #[derive(Subcommand, Debug)]
 pub(crate) enum KeyCommand {
-    /// Make a TSIG key, or take one from a key file, and grant it something.
+    /// Create a TSIG key, or import one from a key file, and grant it rights.
     #[command(
         after_help = KEY_ADD_EXAMPLES
     )]
     Add {
-        /// The key's name.
+        /// Name of the key.
         #[arg(required_unless_present = "file")]
         name: Option<String>,
-        /// Take the key from this file instead of making one.
+        /// Import the key from this file instead of creating one.
         #[arg(long, value_name = "FILE", conflicts_with = "name")]
         file: Option<PathBuf>,
-        /// hmac-sha256, hmac-sha384 or hmac-sha512.
+        /// Algorithm of the new key: hmac-sha256, hmac-sha384 or hmac-sha512.
         #[arg(long, default_value = "hmac-sha256")]
         algorithm: String,
-        /// Accept a key with this weak algorithm from the file: hmac-md5, hmac-sha1 or hmac-sha224. For clients that
-        /// support nothing else.
+        /// Accept this weak algorithm in the key file, for clients that support nothing else.
         #[arg(long, value_name = "ALGORITHM", requires = "file")]
         #[arg(value_parser = ["hmac-md5", "hmac-sha1", "hmac-sha224"])]
         allow_weak: Option<String>,
-        /// Zone that it is granted on; may be given several times. All zones when none is named.
+        /// Zone of the grants. Can be given several times [default: all zones].
         #[arg(long = "zone")]
         zones: Vec<String>,
         #[command(flatten)]
@@ -183,13 +181,13 @@ pub(crate) enum KeyCommand {
         #[command(flatten)]
         target: Target,
     },
-    /// Give a key a second secret, made or from a key file; requests signed with either are taken until `key retire`.
+    /// Give a key a second secret. Both secrets are valid until `key retire`.
     #[command(after_help = KEY_ROLL_EXAMPLES)]
     Roll {
-        /// The key's name.
+        /// Name of the key.
         #[arg(required_unless_present = "file")]
         name: Option<String>,
-        /// Take the new secret from this file instead of making one.
+        /// Import the new secret from this file instead of creating one.
         #[arg(long, value_name = "FILE", conflicts_with = "name")]
         file: Option<PathBuf>,
         #[command(flatten)]
@@ -197,12 +195,12 @@ pub(crate) enum KeyCommand {
         #[command(flatten)]
         target: Target,
     },
-    /// Print a key file with the secret of a key in clear. The audit log records the request.
+    /// Print a key with its secret. The request is recorded in the audit log.
     #[command(after_help = KEY_SHOW_EXAMPLES)]
     Show {
-        /// The key's name.
+        /// Name of the key.
         name: String,
-        /// Confirm that the secret is to be printed.
+        /// Confirm that the secret may be printed.
         #[arg(long, required = true)]
         secret: bool,
         #[command(flatten)]
@@ -210,24 +208,24 @@ pub(crate) enum KeyCommand {
         #[command(flatten)]
         target: Target,
     },
-    /// Grant something more to a key.
+    /// Grant a key more rights.
     #[command(after_help = KEY_GRANT_EXAMPLES)]
     Grant(GrantArgs),
-    /// Take back what a key was granted, at once on all nodes.
+    /// Revoke rights of a key.
     #[command(after_help = KEY_REVOKE_EXAMPLES)]
     Revoke(GrantArgs),
-    /// Make the older of two secrets of a key void.
+    /// Invalidate the older of a key's two secrets.
     #[command(after_help = KEY_RETIRE_EXAMPLES)]
     Retire {
-        /// The key's name.
+        /// Name of the key.
         name: String,
         #[command(flatten)]
         target: Target,
     },
-    /// Remove a key with its grants.
+    /// Remove a key and its grants.
     #[command(after_help = KEY_REMOVE_EXAMPLES)]
     Remove {
-        /// The key's name.
+        /// Name of the key.
         name: String,
         #[command(flatten)]
         target: Target,
@@ -237,46 +235,46 @@ pub(crate) enum KeyCommand {
 /// `policy ...`
 #[derive(Subcommand, Debug)]
 pub(crate) enum PolicyCommand {
-    /// Set the rules of a zone, or those for all zones; they replace what was there.
+    /// Replace the rules of a zone, or the rules for all zones.
     #[command(after_help = POLICY_SET_EXAMPLES, allow_missing_positional = true)]
     Set {
-        /// The zone's apex.
+        /// Name of the zone.
         #[arg(required_unless_present = "all_zones")]
         zone: Option<String>,
-        /// Set the rules that are asked for every zone, after its own.
+        /// Set the rules for all zones. They apply after the rules of the zone.
         #[arg(long, conflicts_with = "zone")]
         all_zones: bool,
-        /// File with the rules; `-` is standard input.
+        /// File with the rules; `-` for standard input.
         #[arg(required = true)]
         file: PathBuf,
-        /// Set them only if the rules there are those of this revision, which `policy show` prints.
+        /// Fail unless the current rules have this revision, as printed by `policy show`.
         #[arg(long, value_name = "REVISION")]
         expect: Option<String>,
         #[command(flatten)]
         target: Target,
     },
-    /// Print the rules, in the form that `policy set` reads.
+    /// Print rules in the format of `policy set`.
     #[command(after_help = POLICY_SHOW_EXAMPLES)]
     Show {
-        /// The zone's apex; without it all rules.
+        /// Name of the zone [default: all rules].
         zone: Option<String>,
         #[command(flatten)]
         target: Target,
     },
-    /// Explain what the rules say.
+    /// Explain whether a key may write a name and type.
     #[command(after_help = POLICY_CHECK_EXAMPLES)]
     Check {
-        /// The name of the key.
+        /// Name of the key.
         key: String,
-        /// The name that is written.
+        /// Name of the record.
         name: String,
-        /// The type.
+        /// Type of the record, such as AAAA.
         #[arg(value_name = "TYPE")]
         rtype: String,
-        /// The address that the update comes from, for rules of the kind tcp-self.
+        /// Source address of the update, for tcp-self rules.
         #[arg(long, value_name = "ADDRESS")]
         source: Option<std::net::IpAddr>,
-        /// The update comes over a connection.
+        /// Assume that the update is sent over TCP.
         #[arg(long)]
         tcp: bool,
         #[command(flatten)]
@@ -285,12 +283,12 @@ pub(crate) enum PolicyCommand {
     /// Import update rules from a BIND configuration.
     #[command(after_help = POLICY_IMPORT_EXAMPLES)]
     Import {
-        /// `named.conf`; files that it includes are looked for beside it.
+        /// Path of `named.conf`. Relative includes are read from its directory.
         file: PathBuf,
-        /// Import this zone only; may be given several times.
+        /// Import only this zone. Can be given several times.
         #[arg(long = "zone")]
         zones: Vec<String>,
-        /// Print the rules and change nothing; needs no cluster.
+        /// Print the rules, but change nothing. Needs no cluster.
         #[arg(long)]
         dry_run: bool,
         #[command(flatten)]

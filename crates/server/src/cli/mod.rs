@@ -32,15 +32,15 @@ use std::path::PathBuf;
 pub(crate) use domain_name::domain_name;
 pub(crate) use key_arguments::{GrantArgs, KeyCommand, PolicyCommand, RightArgs};
 
-/// An authoritative nameserver that is replicated by Raft: every node answers, every node takes updates, nothing that
-/// was acknowledged is lost when a node dies.
+/// An authoritative DNS nameserver, replicated by Raft. Every node answers queries and accepts updates. No acknowledged
+/// update is lost when a node fails.
 #[derive(Parser, Debug)]
 #[command(name = "catamaran", version = env!("CATAMARAN_VERSION"), after_help = EXIT_CODES)]
 #[command(arg_required_else_help = true, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Log level on standard error [default: `log_level` in a node's configuration, else info].
+    /// Log level on standard error [default: `log_level` in the node's configuration, else info].
     #[arg(long, global = true, value_name = "LEVEL")]
     pub(crate) log: Option<LogLevel>,
 }
@@ -83,36 +83,36 @@ impl Command {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Build a cluster on this machine, or resume it, and run it.
+    /// Create or resume a cluster on this machine, and run it.
     Up(up::UpArgs),
     /// Run one node.
     Serve(serve::ServeArgs),
-    /// Make the files of a new cluster of one node.
+    /// Create a new cluster of one node.
     Init(init::InitArgs),
-    /// Make the files of a node that joins a cluster.
+    /// Create a node that joins a cluster.
     Join(join::JoinArgs),
-    /// Say how the cluster does.
+    /// Show the status of the nodes and zones.
     Status(status::StatusArgs),
     /// Add, replace, list, export, check and remove zones.
     #[command(subcommand, after_help = zone::EXAMPLES)]
     Zone(zone::ZoneCommand),
-    /// Add, list and remove TSIG keys.
+    /// Manage TSIG keys and their grants.
     #[command(subcommand, after_help = key_arguments::KEY_EXAMPLES)]
     Key(KeyCommand),
-    /// Say which key may write what, and ask what is said.
+    /// Manage the rules that allow or deny updates.
     #[command(subcommand, after_help = key_arguments::POLICY_EXAMPLES)]
     Policy(PolicyCommand),
     /// Check the audit log of a node.
     #[command(subcommand, after_help = audit::EXAMPLES)]
     Audit(audit::AuditCommand),
-    /// Who belongs to the cluster, who votes, who leads.
+    /// Manage nodes, join tokens, backups and certificates.
     #[command(subcommand, after_help = cluster::EXAMPLES)]
     Cluster(cluster::ClusterCommand),
-    /// Keep names on addresses that change, with updates to any server.
+    /// Update DNS names when this machine's addresses change.
     Ddns(ddns::DdnsArgs),
 }
 
-/// How this program was called, for commands that are to be pasted: `cargo run` leaves it where it was built.
+/// The path of this program, for commands that the user copies. `cargo run` starts it from the build directory.
 pub(crate) fn program() -> String {
     std::env::args().next().filter(|name| name.contains('/')).unwrap_or_else(|| "catamaran".to_owned())
 }
@@ -120,17 +120,17 @@ pub(crate) fn program() -> String {
 /// Which cluster a command talks to.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Target {
-    /// Directory of the cluster: its nodes and its token are found there.
+    /// Directory of the cluster. Node addresses and the API token are read from it.
     #[arg(long, default_value = "./catamaran-data", value_name = "DIR")]
     pub(crate) dir: PathBuf,
-    /// Talk to this node's API instead of those that DIR names.
+    /// Connect to the API of this node instead of the nodes in DIR.
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) api: Option<SocketAddr>,
-    /// File with the API token, instead of DIR/api.token.
+    /// File with the API token [default: DIR/api.token].
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
-    /// Total time limit of the command [default: 60; 900 for a change that carries a zone, 3600 for a backup]. Exits
-    /// with 11 if a change may have been made.
+    /// Total time limit of the command [default: 60; 900 to add or replace a zone; 3600 for a backup]. Exits with 11 if
+    /// the change may have been made.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=CLI_TIMEOUT_S_MAX))]
     pub(crate) timeout: Option<u64>,
 }

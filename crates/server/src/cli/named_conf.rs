@@ -1,7 +1,7 @@
-//! What a `named.conf` says of who may update which zone. The rest of the file is passed over, statement by statement.
+//! Reads the update rules of a `named.conf`. All other statements are skipped.
 //!
-//! Each zone with an `update-policy` or an `allow-update` comes out, in the order of the file, with rules or with what
-//! keeps it from having any: a zone that is not wanted may hold what cannot be taken over.
+//! The result has each zone with an `update-policy` or an `allow-update`, in the order of the file, with its rules or
+//! with errors. Errors do not stop the parser: the user may not want to import that zone.
 
 mod acl;
 mod parse;
@@ -14,29 +14,29 @@ use policy::Policy;
 use std::path::{Path, PathBuf};
 use wire::Name;
 
-/// A place, `file:line:column`, and what is wrong there.
-pub(crate) type At<T> = Result<T, (String, String)>;
+/// An error has a position, `file:line:column`, and a reason.
+pub(crate) type Located<T> = Result<T, (String, String)>;
 
-/// The policy of a zone, or all its errors, each with its place in the file.
+/// The policy of a zone, or all its errors, each with its position.
 pub(crate) type Rules = Result<Policy, Vec<(String, String)>>;
 
-/// What one zone lets whom write.
+/// The update rules of one zone.
 #[derive(Debug)]
 pub(crate) struct ZonePolicy {
     pub(crate) zone: Name,
-    /// Where it stands.
-    pub(crate) place: String,
-    /// What it says.
+    /// Position of the zone in the file.
+    pub(crate) position: String,
+    /// Its rules, or its errors.
     pub(crate) rules: Rules,
 }
 
-/// Reads a file with what it includes.
-pub(crate) fn read(file: &Path) -> At<Vec<ZonePolicy>> {
+/// Reads a file and its includes.
+pub(crate) fn read(file: &Path) -> Located<Vec<ZonePolicy>> {
     let mut sources = Files { read: 0 };
     parse::parse(file, &mut sources)
 }
 
-/// Where included text comes from.
+/// Source of included files.
 trait Sources {
     fn text(&mut self, file: &Path) -> Result<String, String>;
 }
@@ -56,8 +56,8 @@ impl Sources for Files {
     }
 }
 
-/// The file that `name` means in `from`: relative to the file that includes it, where `named` takes the directory in
-/// which it was started.
+/// The path of an include `name` in the file `from`. It is relative to that file; for `named`, it is relative to the
+/// directory in which it was started.
 fn included(from: &Path, name: &str) -> PathBuf {
     from.parent().unwrap_or_else(|| Path::new("")).join(name)
 }

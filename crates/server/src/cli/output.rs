@@ -1,4 +1,4 @@
-//! Standard output of commands. Printing never panics, even if the reader is gone.
+//! Standard output of commands. Printing never panics, even if the reader has closed the pipe.
 
 use crate::problem::{Exit, Problem};
 use std::io::{self, ErrorKind, Write};
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reader_that_has_left_is_no_error_and_a_full_disk_is() {
+    fn a_closed_pipe_is_no_error_and_a_full_disk_is() {
         assert!(done(Err(ErrorKind::BrokenPipe.into())).is_ok());
         let problem = done(Err(ErrorKind::StorageFull.into())).unwrap_err();
         assert!(problem.to_string().starts_with("error: cannot print the output\n"), "{problem}");

@@ -31,22 +31,29 @@ pub(crate) fn run(command: &PolicyCommand) -> Result<(), Problem> {
 fn set(zone: Option<&str>, file: &Path, expect: Option<&str>, target: &Target) -> Result<(), Problem> {
     let zone = zone.map(parse_name).transpose()?;
     let text = read(file)?;
-    // Said with the file's name, and before any node is asked.
+    // Checked before the request, so that errors name the file.
     let policy = parse_policy(&text).map_err(|error| {
         let (line, column) = (error.line, error.column);
-        Problem::new(Exit::Input, "the rules cannot be read", error.what)
+        Problem::new(Exit::Input, "cannot read the rules", error.what)
             .at(format!("{}:{line}:{column}", file.display()))
             .hint("see `catamaran policy set --help`")
     })?;
     for (rule, rtype) in policy.rules().iter().filter_map(|rule| Some((rule, rule.grants_in_vain()?))) {
-        say(format_args!("warning: `{rule}` grants no {rtype}: only the signer of the zone writes records of DNSSEC"));
+        say(format_args!(
+            "warning: `{rule}` does not grant {rtype}: only the signer of the zone may write DNSSEC records"
+        ));
     }
     let changed = put(&Client::find(target)?, zone.as_ref(), expect, &text)?;
-    print(&format!("{} {}", of(zone.as_ref()), if changed { "set" } else { "are so already" }))
+    print(&set_line(zone.as_ref(), changed))
+}
+
+/// The result of `set`.
+fn set_line(zone: Option<&Name>, changed: bool) -> String {
+    if changed { format!("replaced {}", of(zone)) } else { format!("{} did not change", of(zone)) }
 }
 
 fn read(file: &Path) -> Result<String, Problem> {
-    let cannot = |why: String| Problem::new(Exit::Input, "the rules cannot be read", why).at(file.display());
+    let cannot = |why: String| Problem::new(Exit::Input, "cannot read the rules", why).at(file.display());
     let max = API_POLICY_BYTES_MAX as u64;
     let bytes = if file == Path::new("-") {
         let mut bytes = Vec::new();
@@ -59,15 +66,15 @@ fn read(file: &Path) -> Result<String, Problem> {
     String::from_utf8(bytes).map_err(|_| cannot("they are not UTF-8".to_owned()))
 }
 
-/// `expect` is the revision of the rules that these were made from.
+/// `expect` is the revision of the rules that the new rules are based on.
 fn put(client: &Client, zone: Option<&Name>, expect: Option<&str>, text: &str) -> Result<bool, Problem> {
     let mark = if zone.is_some() { '&' } else { '?' };
     let expect = expect.map(|revision| format!("{mark}{}", query("expect", revision))).unwrap_or_default();
     let answer = client
         .change("PUT", &(path(zone) + &expect), text.as_bytes())
-        .map_err(|problem| problem.of(format!("{} were not set", of(zone))))?;
+        .map_err(|problem| problem.of(format!("cannot set {}", of(zone))))?;
     let done: DoneJson = serde_json::from_slice(&answer.body)
-        .map_err(|error| Problem::new(Exit::Failed, "the answer cannot be read", error))?;
+        .map_err(|error| Problem::new(Exit::Failed, "cannot read the node's response", error))?;
     Ok(done.changed)
 }
 
@@ -76,7 +83,7 @@ fn path(zone: Option<&Name>) -> String {
 }
 
 fn of(zone: Option<&Name>) -> String {
-    zone.map_or_else(|| "the rules for all zones".to_owned(), |zone| format!("the rules of {zone}"))
+    zone.map_or_else(|| "the rules for all zones".to_owned(), |zone| format!("the rules of zone {zone}"))
 }
 
 fn show(zone: Option<&str>, target: &Target) -> Result<(), Problem> {
@@ -99,18 +106,18 @@ fn show(zone: Option<&str>, target: &Target) -> Result<(), Problem> {
             print(format!("# {}{revision}\n{text}", of(zone.as_ref())).trim_end())?;
         }
     }
-    if shown { Ok(()) } else { print("# there are no rules: only what `key list` shows is granted") }
+    if shown { Ok(()) } else { print("# there are no rules; only the grants in `key list` apply") }
 }
 
-fn check(asked: [&String; 3], source: Option<&IpAddr>, tcp: bool, target: &Target) -> Result<(), Problem> {
-    let mut parts = vec![query("key", asked[0]), query("name", asked[1]), query("type", asked[2])];
+fn check(checked: [&String; 3], source: Option<&IpAddr>, tcp: bool, target: &Target) -> Result<(), Problem> {
+    let mut parts = vec![query("key", checked[0]), query("name", checked[1]), query("type", checked[2])];
     parts.extend(source.map(|source| query("source", &source.to_string())));
     parts.extend(tcp.then(|| query("tcp", "1")));
     let decision: DecisionJson = Client::find(target)?.get_json(&format!("/v1/policy/check?{}", parts.join("&")))?;
     print(&explanation(&decision))
 }
 
-/// What is decided, by which rule, and what else the key has to keep to.
+/// The decision, its rule, and the limits of the key.
 fn explanation(decision: &DecisionJson) -> String {
     let mut lines = vec![decision.why.clone(), format!("zone: {}", decision.zone)];
     lines.extend(decision.rule.as_ref().map(|rule| format!("rule: {rule}")));
@@ -119,16 +126,16 @@ fn explanation(decision: &DecisionJson) -> String {
         lines.extend((!limits.is_empty()).then(|| format!("limits of the key: {}", limits.join(", "))));
     }
     if !decision.key_known {
-        lines.push("the cluster knows no key of this name: nothing that it signs is taken".to_owned());
+        lines.push("the cluster has no key with this name, so updates signed with it are refused".to_owned());
     }
     lines.join("\n")
 }
 
 fn import(file: &Path, only: &[String], dry_run: bool, target: &Target) -> Result<(), Problem> {
     let only = only.iter().map(|zone| parse_name(zone)).collect::<Result<Vec<_>, _>>()?;
-    let read = named_conf::read(file).map_err(|(place, why)| {
+    let read = named_conf::read(file).map_err(|(position, why)| {
         Problem::new(Exit::Input, "cannot read the policies; nothing was changed", why)
-            .at(place)
+            .at(position)
             .hint("`named-checkconf` checks the syntax of a named.conf")
     });
     let policies: Vec<ZonePolicy> = read?;
@@ -147,7 +154,7 @@ fn import(file: &Path, only: &[String], dry_run: bool, target: &Target) -> Resul
     }
     if dry_run {
         for (policy, text) in wanted.iter().zip(&texts) {
-            print(&format!("# {}, from {}\n{}", of(Some(&policy.zone)), policy.place, text.trim_end()))?;
+            print(&format!("# {}, from {}\n{}", of(Some(&policy.zone)), policy.position, text.trim_end()))?;
         }
         return Ok(());
     }
@@ -157,19 +164,19 @@ fn import(file: &Path, only: &[String], dry_run: bool, target: &Target) -> Resul
     let mut set: Vec<String> = Vec::new();
     for (policy, text) in wanted.iter().zip(&texts) {
         if !served.iter().any(|zone| zone.zone.eq_ignore_ascii_case(&policy.zone.to_string())) {
-            let (place, zone) = (&policy.place, &policy.zone);
-            say(format_args!("warning: {place}: zone {zone} is not served here and was left out"));
+            let (place, zone) = (&policy.position, &policy.zone);
+            say(format_args!("warning: {place}: skipped zone {zone}, which this cluster does not serve"));
             continue;
         }
-        // Each is a change of its own.
+        // Each policy is a separate change.
         let changed = put(&client, Some(&policy.zone), None, text).map_err(|problem| {
-            let before = if set.is_empty() { "none".to_owned() } else { format!("those of {}", set.join(", ")) };
-            let what = format!("the policy of {} was not set; {before} before it were", policy.zone);
-            let place = format!("the policy of {}; {before} before it were set", policy.zone);
+            let before = if set.is_empty() { "none".to_owned() } else { set.join(", ") };
+            let what = format!("cannot set the policy of {}; already set: {before}", policy.zone);
+            let place = format!("the policy of {}; already set: {before}", policy.zone);
             if problem.is_unknown { problem.at(place) } else { problem.of(what) }
         })?;
         set.push(policy.zone.to_string());
-        print(&format!("{} {}", of(Some(&policy.zone)), if changed { "set" } else { "are so already" }))?;
+        print(&set_line(Some(&policy.zone), changed))?;
     }
     Ok(())
 }
@@ -182,7 +189,7 @@ fn all_texts(policies: &[&ZonePolicy]) -> Result<Vec<String>, Problem> {
             Ok(rules) => texts.push(rules.to_string()),
             Err(faults) => {
                 zones += 1;
-                errors.extend(faults.iter().map(|(place, why)| format!("{place}: zone {}: {why}", policy.zone)));
+                errors.extend(faults.iter().map(|(position, why)| format!("{position}: zone {}: {why}", policy.zone)));
             }
         }
     }
@@ -196,11 +203,11 @@ fn all_texts(policies: &[&ZonePolicy]) -> Result<Vec<String>, Problem> {
         1 => "cannot import the policy of one zone; nothing was changed".to_owned(),
         _ => format!("cannot import the policies of {zones} zones; nothing was changed"),
     };
-    let hint = "write these rules in another way, or name the zones to import with --zone";
+    let hint = "rewrite these rules, or choose the zones to import with --zone";
     Err(Problem::new(Exit::Input, what, errors.join("\n         ")).hint(hint))
 }
 
-/// Keys come over by themselves (`key add --file`); until then rules about them grant nothing.
+/// Keys are not imported: until `key add --file`, rules about them grant nothing.
 fn warn_of_unknown_keys(policies: &[&ZonePolicy], client: &Client) -> Result<(), Problem> {
     let known: Vec<KeyJson> = client.get_json("/v1/keys")?;
     let rules = policies.iter().filter_map(|policy| policy.rules.as_ref().ok()).flat_map(|policy| policy.rules());
@@ -240,7 +247,7 @@ mod tests {
         (decision.granted, decision.rule, decision.key_known) = (false, None, false);
         assert_eq!(
             explanation(&decision).lines().next_back(),
-            Some("the cluster knows no key of this name: nothing that it signs is taken")
+            Some("the cluster has no key with this name, so updates signed with it are refused")
         );
     }
 }

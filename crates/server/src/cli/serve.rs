@@ -19,23 +19,23 @@ Examples:
   catamaran serve --config /var/lib/catamaran/node-1/catamaran.toml
   catamaran serve --config node-1/catamaran.toml --peer-address 2=10.1.0.2:5380 --peer-address 3=10.1.0.3:5380
 
-The second example is for a cluster whose nodes have all moved to other IP addresses. Set `peer.listen` on each node,
-and start one node with the option. The nodes then exchange their addresses. The option is needed only once.";
+Use --peer-address if all nodes of a cluster have moved to other IP addresses. Set `peer.listen` on each node, and start
+one node with the option. The nodes then exchange their addresses. The option is needed only once.";
 
 /// Arguments of `serve`.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ServeArgs {
-    /// Configuration of the node.
+    /// Configuration file of the node.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: PathBuf,
-    /// Stop when standard input ends: so `up` stops its nodes, and so they never outlive it.
+    /// Stop when standard input is closed. `catamaran up` stops its nodes this way.
     #[arg(long)]
     pub(crate) stop_with_stdin: bool,
-    /// Nodes that share this machine: by default the zones of each take its share of the memory. `up` says it.
+    /// Number of nodes on this machine. They share the default memory limit for zones. Set by `catamaran up`.
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     pub(crate) nodes_here: u64,
-    /// New address of another node that the cluster does not know yet; may be given several times.
+    /// New address of another node, if the cluster does not know it yet. Can be given several times.
     #[arg(long = "peer-address", value_name = "NODE=HOST:PORT", value_parser = node_address)]
     pub(crate) peer_addresses: Vec<(u64, PeerAddress)>,
 }
@@ -43,7 +43,7 @@ pub(crate) struct ServeArgs {
 /// `2=ns2.example.net:5380`
 fn node_address(text: &str) -> Result<(u64, PeerAddress), String> {
     let (node, address) = text.split_once('=').ok_or("not NODE=HOST:PORT")?;
-    let node = node.trim().parse().map_err(|_| format!("`{node}` is not the number of a node"))?;
+    let node = node.trim().parse().map_err(|_| format!("`{node}` is not a node number"))?;
     Ok((node, address.trim().parse()?))
 }
 
@@ -51,9 +51,9 @@ pub(crate) fn run(args: &ServeArgs, level: Option<LogLevel>) -> Result<(), Probl
     let mut config = Config::load(&args.config)?;
     config.zones.nodes_here = args.nodes_here;
     log::set_level(level.or(config.log_level).unwrap_or_default().into());
-    config.peer.also_at.clone_from(&args.peer_addresses);
+    config.peer.extra_addresses.clone_from(&args.peer_addresses);
     tighten::node(&args.config, &config.dir);
-    // Before the first thread: a thread that ran already would keep what the others give up.
+    // Before the first thread: threads that already run would not be confined.
     let node = Prepared::new(config, &args.config)?;
     let stop = Stop::default();
     let (hangup, hangups) = sync_channel(1);

@@ -1,4 +1,4 @@
-//! `status`: how the cluster does, one line a node.
+//! `status`: one line for each node and zone.
 
 use super::Target;
 use super::client::Client;
@@ -16,57 +16,58 @@ use std::net::SocketAddr;
 pub(crate) struct StatusArgs {
     #[command(flatten)]
     pub(crate) target: Target,
-    /// Print what each node says, as JSON.
+    /// Print the status of each node as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 pub(crate) fn run(args: &StatusArgs) -> Result<(), Problem> {
     let client = Client::find(&args.target)?;
-    let answers: Vec<(SocketAddr, Answer)> =
+    let responses: Vec<(SocketAddr, Response)> =
         client.nodes().iter().map(|&node| (node, client.status(node, true))).collect();
     let mut out = std::io::stdout().lock();
     let written = if args.json {
-        let found: Vec<&StatusJson> = answers.iter().filter_map(|(_, answer)| answer.as_ref().ok()).collect();
+        let found: Vec<&StatusJson> = responses.iter().filter_map(|(_, response)| response.as_ref().ok()).collect();
         serde_json::to_string_pretty(&found).map_err(std::io::Error::from).and_then(|text| writeln!(out, "{text}"))
     } else {
         let known = ClusterJson::load(&Layout::new(&args.target.dir).cluster_json()).ok();
-        answers
+        responses
             .iter()
-            .try_for_each(|(node, answer)| match removed(*node, answer, &answers, known.as_ref()) {
-                Some(number) => writeln!(out, "node {number}: removed from the cluster; its directory is left"),
-                None => writeln!(out, "{}", line(*node, answer)),
+            .try_for_each(|(node, response)| match removed(*node, response, &responses, known.as_ref()) {
+                Some(number) => writeln!(out, "node {number}: removed from the cluster; its directory can be deleted"),
+                None => writeln!(out, "{}", line(*node, response)),
             })
-            .and_then(|()| zones(&mut out, &answers))
+            .and_then(|()| zones(&mut out, &responses))
     };
     super::output::done(written)?;
-    if answers.iter().any(|(_, answer)| answer.as_ref().is_ok_and(|status| status.leader.is_some())) {
+    if responses.iter().any(|(_, response)| response.as_ref().is_ok_and(|status| status.leader.is_some())) {
         Ok(())
     } else {
         let why = "no node answers, or none knows a leader";
-        Err(Problem::new(Exit::Unreachable, "the cluster takes no changes now", why)
-            .hint("more than half of the nodes must run and reach each other"))
+        Err(Problem::new(Exit::Unreachable, "the cluster accepts no changes", why)
+            .hint("more than half of the voters must run and reach each other"))
     }
 }
 
-type Answer = Result<StatusJson, String>;
+type Response = Result<StatusJson, String>;
 
-/// The number of this node if it does not answer because it is no member any more, as one says that hears a leader.
-/// `up` keeps what it knows of such a node.
+/// The number of a node that does not answer because it was removed from the cluster. A node that knows a leader
+/// reports the members. `cluster.json` of `up` keeps removed nodes.
 fn removed(
     node: SocketAddr,
-    answer: &Answer,
-    answers: &[(SocketAddr, Answer)],
+    response: &Response,
+    responses: &[(SocketAddr, Response)],
     known: Option<&ClusterJson>,
 ) -> Option<u64> {
-    let number = known?.nodes.iter().find(|of| answer.is_err() && of.api == node)?.id;
-    let told = answers.iter().filter_map(|(_, answer)| answer.as_ref().ok()).filter(|status| status.leader.is_some());
-    let newest = told.max_by_key(|status| status.applied_index)?;
+    let number = known?.nodes.iter().find(|of| response.is_err() && of.api == node)?.id;
+    let statuses =
+        responses.iter().filter_map(|(_, response)| response.as_ref().ok()).filter(|status| status.leader.is_some());
+    let newest = statuses.max_by_key(|status| status.applied_index)?;
     newest.members.iter().all(|member| member.node != number).then_some(number)
 }
 
-fn line(node: SocketAddr, answer: &Answer) -> String {
-    match answer {
+fn line(node: SocketAddr, response: &Response) -> String {
+    match response {
         Err(why) => format!("{node}: does not answer ({why})"),
         Ok(status) => format!(
             "node {}: {}, term {}, leader {}, commit {}, applied {}, serving {}{}, staleness {} ms, level {}, hash \
@@ -88,9 +89,10 @@ fn line(node: SocketAddr, answer: &Answer) -> String {
     }
 }
 
-const DISK_FULL: &str = "\n  its disk is full: it still answers queries. Make room, and it takes updates again";
+const DISK_FULL: &str =
+    "\n  its disk is full. It still answers queries. Free some space, then it accepts updates again";
 
-/// Entries that may be missing in a node's log, and the nodes that can settle it.
+/// Entries that may be missing in a node's log, and the nodes that can resolve this.
 fn doubt(doubt: &LogDoubtJson) -> String {
     let nodes = doubt.waits_for.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
     let wait = if nodes.is_empty() { String::new() } else { format!("; to elect a leader, start node {nodes}") };
@@ -100,9 +102,10 @@ fn doubt(doubt: &LogDoubtJson) -> String {
     )
 }
 
-/// The zones, as the node that applied most has them.
-fn zones(out: &mut impl Write, answers: &[(SocketAddr, Answer)]) -> std::io::Result<()> {
-    let best = answers.iter().filter_map(|(_, answer)| answer.as_ref().ok()).max_by_key(|status| status.applied_index);
+/// The zones of the node with the highest applied index.
+fn zones(out: &mut impl Write, responses: &[(SocketAddr, Response)]) -> std::io::Result<()> {
+    let best =
+        responses.iter().filter_map(|(_, response)| response.as_ref().ok()).max_by_key(|status| status.applied_index);
     for zone in best.into_iter().flat_map(|status| &status.zones) {
         writeln!(out, "{}", super::zone::line(zone))?;
     }

@@ -27,8 +27,8 @@ Examples:
 
 const REPLACE_EXAMPLES: &str = "\
 Examples:
-  catamaran zone replace example.org.zone        asks before it does
-  catamaran zone replace example.org=db --yes    does not";
+  catamaran zone replace example.org.zone        show the difference, and ask for confirmation
+  catamaran zone replace example.org=db --yes    do not ask";
 
 const SET_EXAMPLES: &str = "\
 Examples:
@@ -39,7 +39,7 @@ Examples:
 const LIST_EXAMPLES: &str = "\
 Examples:
   catamaran zone list
-  catamaran zone list --consistent           with all that any node has acknowledged";
+  catamaran zone list --consistent           include every change that any node has acknowledged";
 
 const EXPORT_EXAMPLES: &str = "\
 Examples:
@@ -51,28 +51,29 @@ Examples:
   catamaran zone check example.org.zone
   catamaran zone check example.org=db.example.xz
 
-Each finding is a line `file:line: reason`; the exit code is 3 if the file cannot be served.";
+Prints each finding as `file:line: reason`. Exits with 3 if the file cannot be served.";
 
 const REMOVE_EXAMPLES: &str = "\
 Examples:
-  catamaran zone remove example.org          asks before it does
-  catamaran zone remove example.org --yes    does not";
+  catamaran zone remove example.org          ask for confirmation
+  catamaran zone remove example.org --yes    do not ask";
 
 /// Options of a zone.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct ZoneOptionArgs {
-    /// How each effective update sets the serial: plus one (`increment`), the seconds since 1970 (`unixtime`), or
-    /// YYYYMMDD00 of the day in UTC (`date`). The last two add one if the result would not be newer.
+    /// How an update sets the serial: add one (`increment`), seconds since 1970 (`unixtime`), or YYYYMMDD00 in UTC
+    /// (`date`). The last two add one if the result would not be newer.
     #[arg(long = "serial", value_name = "POLICY", value_parser = ["increment", "unixtime", "date"])]
     pub(crate) serial_policy: Option<String>,
-    /// What a node does that hears no leader: `serve` goes on, `expire` stops after the SOA's EXPIRE.
+    /// What a node without a leader does: keep answering (`serve`), or stop after the SOA's EXPIRE (`expire`).
     #[arg(long, value_name = "OPTION", value_parser = ["serve", "expire"])]
     pub(crate) stale: Option<String>,
-    /// When an update is acknowledged: durable at a `majority`, or also shown by all nodes that answer, `all-live`.
+    /// When an update is acknowledged: when it is durable on a `majority`, or when in addition all nodes that answer
+    /// queries serve it (`all-live`).
     #[arg(long, value_name = "OPTION", value_parser = ["majority", "all-live"])]
     pub(crate) ack: Option<String>,
-    /// Maximum TTL in the zone; 0 removes the limit. Limits apply to zone files and to updates with any key.
-    /// Existing records over a limit may stay or be deleted, but an update may not set a TTL over it.
+    /// Maximum TTL in the zone; 0 removes the limit. The limit applies to zone files and to all updates. Existing
+    /// records over the limit can stay or be deleted.
     #[arg(long, value_name = "SECONDS")]
     pub(crate) ttl_max: Option<u32>,
     /// Maximum number of records of one type at a name; 0 removes the limit.
@@ -83,10 +84,10 @@ pub(crate) struct ZoneOptionArgs {
     pub(crate) records_max: Option<u32>,
 }
 
-/// How new an answer must be.
+/// Consistency of reads.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct ReadArgs {
-    /// Show all that was acknowledged before, by whichever node; needs a majority.
+    /// Include every change that any node has acknowledged. Needs a majority.
     #[arg(long)]
     pub(crate) consistent: bool,
 }
@@ -99,7 +100,7 @@ pub(crate) enum ZoneCommand {
         after_help = ADD_EXAMPLES
     )]
     Add {
-        /// The zone file: `FILE` or `ORIGIN=FILE`. A relative $INCLUDE is resolved from the including file's directory.
+        /// Zone file: `FILE` or `ORIGIN=FILE`. A relative $INCLUDE is resolved from the including file's directory.
         #[arg(value_name = "[ORIGIN=]FILE")]
         file: String,
         #[command(flatten)]
@@ -107,15 +108,15 @@ pub(crate) enum ZoneCommand {
         #[command(flatten)]
         target: Target,
     },
-    /// Show how a file differs from the zone that is served, and replace the zone by it, all at once.
+    /// Replace a zone with a file, in one step, after showing the difference.
     #[command(
         after_help = REPLACE_EXAMPLES
     )]
     Replace {
-        /// The zone file: `FILE` or `ORIGIN=FILE`. A relative $INCLUDE is resolved from the including file's directory.
+        /// Zone file: `FILE` or `ORIGIN=FILE`. A relative $INCLUDE is resolved from the including file's directory.
         #[arg(value_name = "[ORIGIN=]FILE")]
         file: String,
-        /// Do not ask.
+        /// Do not ask for confirmation.
         #[arg(long)]
         yes: bool,
         #[command(flatten)]
@@ -126,7 +127,7 @@ pub(crate) enum ZoneCommand {
         after_help = SET_EXAMPLES
     )]
     Set {
-        /// The zone's apex.
+        /// Name of the zone.
         zone: String,
         #[command(flatten)]
         options: ZoneOptionArgs,
@@ -141,33 +142,33 @@ pub(crate) enum ZoneCommand {
         #[command(flatten)]
         target: Target,
     },
-    /// Print a zone as a zone file.
+    /// Print a zone in zone file format.
     #[command(after_help = EXPORT_EXAMPLES)]
     Export {
-        /// The zone's apex.
+        /// Name of the zone.
         zone: String,
         #[command(flatten)]
         read: ReadArgs,
         #[command(flatten)]
         target: Target,
     },
-    /// Check a zone file; needs no cluster.
+    /// Check a zone file. Needs no cluster.
     #[command(
         after_help = CHECK_EXAMPLES
     )]
     Check {
-        /// The zone file: `FILE` or `ORIGIN=FILE`. A relative $INCLUDE is resolved from the including file's directory.
+        /// Zone file: `FILE` or `ORIGIN=FILE`. A relative $INCLUDE is resolved from the including file's directory.
         #[arg(value_name = "[ORIGIN=]FILE")]
         file: String,
     },
-    /// Remove a zone with its options and grants.
+    /// Remove a zone, its options and its grants.
     #[command(
         after_help = REMOVE_EXAMPLES
     )]
     Remove {
-        /// The zone's apex.
+        /// Name of the zone.
         zone: String,
-        /// Do not ask.
+        /// Do not ask for confirmation.
         #[arg(long)]
         yes: bool,
         #[command(flatten)]
@@ -216,9 +217,9 @@ fn add(file: &str, options: &ZoneOptionArgs, target: &Target) -> Result<(), Prob
     let client = Client::find(target)?;
     client.change_zone("POST", &(path(&zone.apex) + &option_query(options)), &zone.records).map_err(|problem| {
         let exists = problem.why.contains("exists");
-        let problem = problem.of(format!("zone {} was not added", zone.apex));
+        let problem = problem.of(format!("cannot add zone {}", zone.apex));
         if exists {
-            problem.hint(format!("`catamaran zone replace {file}` shows the difference and applies it"))
+            problem.hint(format!("run `catamaran zone replace {file}` to show the difference and apply it"))
         } else {
             problem
         }
@@ -226,7 +227,7 @@ fn add(file: &str, options: &ZoneOptionArgs, target: &Target) -> Result<(), Prob
     print(&format!("zone {} added, {} records{}", zone.apex, zone.records.len(), serial_words(&client, &zone.apex)))
 }
 
-/// The serial that the cluster serves a zone with: not always that of the file, since serials never go back.
+/// The serial of the served zone. It may differ from the file, since serials never go back.
 fn served_serial(client: &Client, apex: &Name) -> Option<Serial> {
     let zones: Vec<ZoneJson> = client.get_json("/v1/zones").ok()?;
     let zone = zones.iter().find(|zone| zone.zone.eq_ignore_ascii_case(&apex.to_string()))?;
@@ -242,7 +243,7 @@ fn set(zone: &str, options: &ZoneOptionArgs, target: &Target) -> Result<(), Prob
     let path = path(&apex) + &option_query(options);
     Client::find(target)?
         .change("PATCH", &path, &[])
-        .map_err(|problem| problem.of(format!("the options of {apex} were not changed")))?;
+        .map_err(|problem| problem.of(format!("cannot change the options of zone {apex}")))?;
     print(&format!("options of zone {apex} set"))
 }
 
@@ -272,7 +273,9 @@ fn replace(file: &str, yes: bool, target: &Target) -> Result<(), Problem> {
         served_serial(&client, &zone.apex).filter(|served| !Serial(zone.serial).is_newer_than(*served))
     {
         let (file, served) = (zone.serial, served.0);
-        print(&format!("note: serial {file} of the file is not newer than {served}; the zone will have the next one"))?;
+        print(&format!(
+            "note: serial {file} of the file is not newer than {served}; the zone will get the next serial"
+        ))?;
     }
     if !yes && !confirmed(&format!("Replace zone {}?", zone.apex))? {
         return print("nothing changed");
@@ -280,7 +283,7 @@ fn replace(file: &str, yes: bool, target: &Target) -> Result<(), Problem> {
     let path = format!("{}&{}", path(&zone.apex), query("base", &base));
     let answer = client
         .change_zone("PUT", &path, &zone.records)
-        .map_err(|problem| problem.of(format!("zone {} was not replaced", zone.apex)))?;
+        .map_err(|problem| problem.of(format!("cannot replace zone {}", zone.apex)))?;
     match serde_json::from_slice(&answer.body) {
         Ok(DoneJson { changed: false }) => {
             print(&format!("zone {}: only the serial differs, and it is not newer; nothing changed", zone.apex))
@@ -316,7 +319,7 @@ fn remove(zone: &str, yes: bool, target: &Target) -> Result<(), Problem> {
     if !yes && !confirmed(&format!("Remove zone {apex} with all its records, options and grants?"))? {
         return print("nothing changed");
     }
-    client.change("DELETE", &path(&apex), &[]).map_err(|problem| problem.of(format!("zone {apex} was not removed")))?;
+    client.change("DELETE", &path(&apex), &[]).map_err(|problem| problem.of(format!("cannot remove zone {apex}")))?;
     print(&format!("zone {apex} removed"))
 }
 
@@ -332,16 +335,18 @@ fn apex(text: &str) -> Result<Name, Problem> {
     super::domain_name(text)
 }
 
-/// Asks on the terminal; without one the answer is an error, so that a script never hangs.
+/// Asks on the terminal. Without a terminal this is an error, so that a script never hangs.
 fn confirmed(question: &str) -> Result<bool, Problem> {
     if !std::io::stdin().is_terminal() {
-        return Err(Problem::new(Exit::Usage, "nobody can be asked", "standard input is no terminal").hint("add --yes"));
+        return Err(
+            Problem::new(Exit::Usage, "cannot ask for confirmation", "stdin is not a terminal").hint("add --yes")
+        );
     }
     let mut answer = String::new();
     let mut out = std::io::stdout().lock();
     write!(out, "{question} [y/N] ")
         .and_then(|()| out.flush())
         .and_then(|()| std::io::stdin().read_line(&mut answer))
-        .map_err(|error| Problem::new(Exit::Failed, "the answer cannot be read", error))?;
+        .map_err(|error| Problem::new(Exit::Failed, "cannot read the confirmation", error))?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }

@@ -54,7 +54,7 @@ impl FromStr for PeerAddress {
         if let Ok(address) = text.parse::<SocketAddr>() {
             return Ok(address.into());
         }
-        let wrong = || "not HOST:PORT: a name or an IP address, a colon, and a port".to_owned();
+        let wrong = || "not HOST:PORT, where HOST is a name or an IP address".to_owned();
         let (name, port) = text.rsplit_once(':').filter(|_| text.len() <= ADDRESS_BYTES_MAX).ok_or_else(wrong)?;
         let port = port.parse::<u16>().ok().filter(|port| *port != 0).ok_or_else(wrong)?;
         if is_host_name(name) { Ok(Self(Host::Name(name.to_ascii_lowercase()), port)) } else { Err(wrong()) }

@@ -3,11 +3,11 @@
 use crate::limits::{AUDIT_BYTES_MAX, AUDIT_BYTES_MIN};
 use serde::{Deserialize, Serialize};
 
-/// How much of the audit log is kept.
+/// Size limit of the audit log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Audit {
-    /// Bytes of all its files.
+    /// Total size of its files, in bytes.
     pub(crate) bytes_max: u64,
 }
 
@@ -18,14 +18,14 @@ impl Default for Audit {
 }
 
 impl Audit {
-    /// Its keys, for the search for the nearest one.
+    /// Its keys, for suggestions in errors.
     pub(super) const KEYS: &[&str] = &["bytes_max"];
 
     pub(crate) fn is_default(&self) -> bool {
         *self == Self::default()
     }
 
-    /// What types cannot say; names the key at fault.
+    /// Checks the values. An error names the key.
     pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
         if self.bytes_max < AUDIT_BYTES_MIN {
             return Err(("bytes_max", format!("`audit.bytes_max` must be {AUDIT_BYTES_MIN} or more")));

@@ -9,40 +9,41 @@ use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// How clients reach the node.
+/// The DNS service.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Dns {
-    /// Addresses for UDP and TCP; none on a node that only votes and stores.
+    /// Addresses for UDP and TCP. Empty on a node that only votes and stores data.
     pub(crate) listen: Vec<SocketAddr>,
-    /// UDP threads; 0 is one for each core.
+    /// UDP threads; 0 means one for each core.
     #[serde(default)]
     pub(crate) udp_workers: usize,
     /// Largest UDP response, bytes (RFC 6891 6.2.3).
     #[serde(default = "udp_payload_default")]
     pub(crate) udp_payload: u16,
-    /// Given to clients that ask with NSID (RFC 5001); none by default.
+    /// Identifier for clients that send NSID (RFC 5001). Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) nsid: Option<String>,
-    /// Answer to CH TXT `id.server` and `hostname.bind` (RFC 4892); refused by default.
+    /// Answer to CH TXT `id.server` and `hostname.bind` (RFC 4892). Default: REFUSED.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) chaos_id: Option<String>,
-    /// Answer to CH TXT `version.server` and `version.bind`; refused by default.
+    /// Answer to CH TXT `version.server` and `version.bind`. Default: REFUSED.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) chaos_version: Option<String>,
-    /// Secrets of DNS cookies (RFC 9018), the same for all servers of an address; from the data key by default.
+    /// File with secrets of DNS cookies (RFC 9018), shared by all servers of an anycast address. Default: derived from
+    /// the data key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) cookie_secrets_file: Option<PathBuf>,
-    /// How much of the same one network gets over UDP.
+    /// Response rate limits over UDP.
     #[serde(default)]
     pub(crate) rate_limit: RateLimit,
-    /// Limits of connections, over all transports that have them.
+    /// Limits of connections, for all transports.
     #[serde(default)]
     pub(crate) tcp: Tcp,
-    /// How slow a client may take a zone.
+    /// Minimum speed of zone transfers.
     #[serde(default)]
     pub(crate) transfer: Transfer,
-    /// DNS over TLS, HTTPS and QUIC; none without.
+    /// DNS over TLS, HTTPS and QUIC. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tls: Option<Tls>,
 }
@@ -52,7 +53,7 @@ const fn udp_payload_default() -> u16 {
 }
 
 impl Dns {
-    /// Its keys, for the search for the nearest one.
+    /// Its keys, for suggestions in errors.
     pub(super) const KEYS: &[&str] = &[
         "listen",
         "udp_workers",
@@ -67,7 +68,7 @@ impl Dns {
         "tls",
     ];
 
-    /// What types cannot say; names the key at fault.
+    /// Checks the values. An error names the key.
     pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
         if self.listen.len() > LISTEN_ADDRESSES_MAX {
             return Err(("listen", format!("`dns.listen` takes at most {LISTEN_ADDRESSES_MAX} addresses")));

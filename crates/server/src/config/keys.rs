@@ -1,4 +1,4 @@
-//! Which keys there are, and where they stand in a file.
+//! The known keys, and their positions in a file.
 
 use super::audit::Audit;
 use super::rate_limit::RateLimit;
@@ -7,7 +7,7 @@ use super::transfer::Transfer;
 use super::zones::Zones;
 use super::{Api, Dns, Log, Member, Peer, Tcp};
 
-/// Every table and its keys, for the search for the nearest one. A test holds it to the structs.
+/// Every table and its keys, for suggestions in errors. A test compares them with the structs.
 pub(super) const TABLES: &[(&str, &[&str])] = &[
     (
         "",
@@ -41,7 +41,7 @@ pub(super) const TABLES: &[(&str, &[&str])] = &[
     ("zones", Zones::KEYS),
 ];
 
-/// The first key that no table knows: its text, place, and the path of its table.
+/// The first unknown key: its text, its position, and the path of its table.
 pub(super) fn unknown_key(
     path: &str,
     table: &toml::de::DeTable<'_>,
@@ -66,12 +66,12 @@ pub(super) fn unknown_key(
     None
 }
 
-/// The line, from 1, of an byte.
+/// The line number of a byte offset, from 1.
 pub(super) fn line_at(text: &str, offset: usize) -> usize {
     text.as_bytes().iter().take(offset).filter(|&&byte| byte == b'\n').count() + 1
 }
 
-/// Where a key stands, for errors about its value.
+/// The position of a key, for errors about its value.
 pub(super) fn key_at(text: &str, key: &str) -> Option<std::ops::Range<usize>> {
     let mut offset = 0;
     for line in text.split_inclusive('\n') {

@@ -4,15 +4,15 @@ use crate::limits::{CHECKPOINT_BYTES_MIN, SCRUB_INTERVAL_S};
 use replica::log::LogConfig;
 use serde::{Deserialize, Serialize};
 
-/// How much of the log is kept, and how often it is read for damage.
+/// Size limits of the log, and the interval of scrubs.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Log {
     /// Bytes of log after which a checkpoint is written, unless the last one was larger.
     pub(crate) checkpoint_bytes: u64,
-    /// Entries that stay behind a checkpoint; a node that was away for longer is sent the checkpoint.
+    /// Entries that are kept before a checkpoint. A node that lags further gets the checkpoint.
     pub(crate) keep_entries: u64,
-    /// Bytes of log that stay behind a checkpoint at most.
+    /// Maximum bytes of entries that are kept before a checkpoint.
     pub(crate) keep_bytes: u64,
     /// Seconds between two scrubs of log and checkpoints; 0: never.
     #[serde(skip_serializing_if = "is_scrub_default")]
@@ -37,16 +37,16 @@ impl Default for Log {
 }
 
 impl Log {
-    /// Its keys, for the search for the nearest one.
+    /// Its keys, for suggestions in errors.
     pub(super) const KEYS: &[&str] = &["checkpoint_bytes", "keep_entries", "keep_bytes", "scrub_interval_s"];
 
     pub(super) fn is_default(&self) -> bool {
         *self == Self::default()
     }
 
-    /// As the log of a replica wants it, where its newest entries may take so much memory, and so may former versions
-    /// of zones while a checkpoint is written.
-    pub(crate) fn to_sizes(&self, memory_bytes_max: u64) -> LogConfig {
+    /// As the configuration of a replica's log. `memory_bytes_max` limits the memory of its newest entries, and of old
+    /// zone versions while a checkpoint is written.
+    pub(crate) fn to_log_config(&self, memory_bytes_max: u64) -> LogConfig {
         let log = LogConfig::default();
         LogConfig {
             retired_while_checkpoint: log.retired_while_checkpoint.min(memory_bytes_max),
@@ -58,7 +58,7 @@ impl Log {
         }
     }
 
-    /// What types cannot say; names the key at fault.
+    /// Checks the values. An error names the key.
     pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
         if self.checkpoint_bytes < CHECKPOINT_BYTES_MIN {
             return Err(("checkpoint_bytes", format!("`checkpoint_bytes` must be {CHECKPOINT_BYTES_MIN} or more")));

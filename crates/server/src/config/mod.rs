@@ -1,4 +1,4 @@
-//! What is local to one node, in TOML. Everything else (zones, keys, grants) is replicated state.
+//! The configuration of one node, in TOML. Everything else (zones, keys, grants) is replicated state.
 
 // The keys of all tables, and the search for the nearest one.
 mod keys;
@@ -44,56 +44,57 @@ use zones::Zones;
 pub(crate) struct Config {
     /// This node's number in the cluster, from 1.
     pub(crate) id: u32,
-    /// How often this number was given to a node that joined anew, after another had lost its disk.
+    /// How many earlier nodes had this number, for a node that replaces one that lost its disk.
     #[serde(default)]
     pub(crate) incarnation: u32,
-    /// Whether the node came to a cluster that was there before: it starts empty and gets its state from the others.
+    /// Whether the node joined an existing cluster. It starts empty and gets its state from the other nodes.
     #[serde(default)]
     pub(crate) joined: bool,
-    /// Where log and checkpoints lie.
+    /// Directory of log and checkpoints.
     pub(crate) dir: PathBuf,
-    /// The key that seals secrets in log and checkpoints; all nodes of a cluster have the same.
+    /// File of the key that seals secrets in log and checkpoints. All nodes of a cluster have the same key.
     pub(crate) data_key_file: PathBuf,
-    /// The key of this node that wraps it; `wrapping.key` beside it by default.
+    /// File of this node's key that encrypts the data key. Default: `wrapping.key` beside it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) wrapping_key_file: Option<PathBuf>,
     /// Log level. `--log` on the command line overrides it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) log_level: Option<LogLevel>,
-    /// Whether the process gives up what it does not need; on by default.
+    /// Whether the process drops privileges that it does not need. Default: on.
     #[serde(default, skip_serializing_if = "Sandbox::is_on")]
     pub(crate) sandbox: Sandbox,
-    /// How clients reach it.
+    /// DNS service.
     pub(crate) dns: Dns,
-    /// How operators reach it.
+    /// HTTP API.
     pub(crate) api: Api,
-    /// How the other nodes reach it, and it them.
+    /// Connections between nodes.
     pub(crate) peer: Peer,
-    /// How much of the log is kept; for small disks.
+    /// Size limits of the log.
     #[serde(default, skip_serializing_if = "Log::is_default")]
     pub(crate) log: Log,
-    /// How much of the audit log is kept.
+    /// Size limit of the audit log.
     #[serde(default, skip_serializing_if = "Audit::is_default")]
     pub(crate) audit: Audit,
-    /// How much memory zones may take.
+    /// Memory limits of zones.
     #[serde(default, skip_serializing_if = "Zones::is_default")]
     pub(crate) zones: Zones,
 }
 
 impl Config {
-    /// Reads `file`; paths in it that are relative start at its directory.
+    /// Reads `file`. Relative paths in it start at its directory.
     pub(crate) fn load(file: &Path) -> Result<Self, Problem> {
         let bytes = crate::files::read_bounded(file, SMALL_FILE_BYTES_MAX).map_err(|error| {
             let hint = if error.kind() == std::io::ErrorKind::PermissionDenied {
                 crate::node::system::access_hint("read")
             } else {
-                "name an existing file with --config, or make a cluster with `catamaran up` or `catamaran init`"
+                "give an existing file with --config, or create a cluster with `catamaran up` or `catamaran init`"
                     .to_owned()
             };
-            Problem::new(Exit::Input, "the configuration cannot be read", error).at(file.display()).hint(hint)
+            Problem::new(Exit::Input, "cannot read the configuration", error).at(file.display()).hint(hint)
         })?;
-        let text = String::from_utf8(bytes)
-            .map_err(|_| Problem::new(Exit::Input, "the configuration is not UTF-8", "TOML is").at(file.display()))?;
+        let text = String::from_utf8(bytes).map_err(|_| {
+            Problem::new(Exit::Input, "cannot read the configuration", "it is not UTF-8").at(file.display())
+        })?;
         Ok(Self::parse(&text, file)?.based(file.parent().unwrap_or_else(|| Path::new("."))))
     }
 
@@ -128,7 +129,7 @@ impl Config {
                 Some(span) => format!("{}:{}", file.display(), line_at(text, span.start)),
                 None => file.display().to_string(),
             };
-            Problem::new(Exit::Input, "the configuration is wrong", why).at(place)
+            Problem::new(Exit::Input, "invalid configuration", why).at(place)
         };
         let table = toml::de::DeTable::parse(text).map_err(|error| wrong(error.span(), error.message()))?;
         if let Some((key, span, table)) = unknown_key("", table.get_ref()) {
@@ -145,12 +146,12 @@ impl Config {
         Ok(config)
     }
 
-    /// Whether clients can ask this node anything.
+    /// Whether the node has addresses for DNS clients.
     pub(crate) fn answers_queries(&self) -> bool {
         !self.dns.listen.is_empty() || self.dns.tls.as_ref().is_some_and(tls::Tls::is_open)
     }
 
-    /// The file of the data keys, and what wraps them.
+    /// The file of the data keys, and the key that encrypts it.
     pub(crate) fn data_key(&self) -> DataKeyFile {
         DataKeyFile::new(&self.data_key_file, self.wrapping_key_file.as_deref())
     }
@@ -160,7 +161,7 @@ impl Config {
         self.api.socket.clone().unwrap_or_else(|| socket_of(&self.dir))
     }
 
-    /// This node as raft knows it.
+    /// This node's raft id.
     pub(crate) const fn raft_id(&self) -> u64 {
         (self.incarnation as u64) << 32 | self.id as u64
     }
@@ -171,13 +172,13 @@ impl Config {
         self.peer.advertise.clone().or_else(|| Some(listen).filter(PeerAddress::is_reachable))
     }
 
-    /// As TOML text, comments included.
+    /// As TOML text, with a comment.
     pub(crate) fn to_text(&self) -> String {
         let body = toml::to_string(self).expect("a configuration is plain tables, numbers and strings");
         format!("# Local to one node; zones, keys and grants are replicated (see `catamaran zone --help`).\n{body}")
     }
 
-    /// What types cannot say; names the key at fault.
+    /// Checks the values. An error names the key.
     fn check(&self) -> Result<(), (&'static str, String)> {
         if self.id == 0 {
             return Err(("id", "`id` must be 1 or more".into()));

@@ -1,6 +1,6 @@
-//! The known key that a mistyped one was most likely meant to be.
+//! Finds the known key that is most similar to a mistyped one.
 
-/// The nearest of `known`, if it is near enough to be worth naming: a third of its letters may differ, at least two.
+/// The most similar key in `known`, if at most a third of its letters, or two, differ.
 pub(crate) fn nearest<'a>(key: &str, known: &[&'a str]) -> Option<&'a str> {
     let key: Vec<u8> = key.to_ascii_lowercase().into_bytes();
     known
@@ -13,7 +13,7 @@ pub(crate) fn nearest<'a>(key: &str, known: &[&'a str]) -> Option<&'a str> {
 
 /// Edits (insert, remove, change, swap of neighbours) between two words.
 fn distance(a: &[u8], b: &[u8]) -> usize {
-    // Beyond this a word is no typing error of a key, and the table would be large.
+    // A longer word is not a mistyped key, and the table would be large.
     if a.len() > 64 {
         return usize::MAX;
     }
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn near_words_are_named_and_far_ones_are_not() {
+    fn similar_keys_are_suggested_and_others_are_not() {
         let known = ["listen", "udp_workers", "tcp"];
         assert_eq!(nearest("lisen", &known), Some("listen"));
         assert_eq!(nearest("Listen", &known), Some("listen"));

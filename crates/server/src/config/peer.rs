@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// How the other nodes reach the node, and it them.
+/// Connections between nodes.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Peer {
-    /// Address for the other nodes.
+    /// Address to listen on for other nodes.
     pub(crate) listen: SocketAddr,
     /// The address that other nodes connect to: a host name or an IP address, and a port. Default: `listen`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -20,12 +20,12 @@ pub(crate) struct Peer {
     pub(crate) cert_file: PathBuf,
     /// Its private key, PEM.
     pub(crate) key_file: PathBuf,
-    /// The members at first boot, this node among them; later the replicated state rules.
+    /// The members at the first start, including this node. Later, the replicated state counts.
     #[serde(default)]
     pub(crate) members: Vec<Member>,
     /// Further addresses of other nodes, by node number, from `serve --peer-address`.
     #[serde(skip)]
-    pub(crate) also_at: Vec<(u64, PeerAddress)>,
+    pub(crate) extra_addresses: Vec<(u64, PeerAddress)>,
 }
 
 /// One `[[peer.members]]`.
@@ -39,10 +39,10 @@ pub(crate) struct Member {
 }
 
 impl Peer {
-    /// Its keys, for the search for the nearest one.
+    /// Its keys, for suggestions in errors.
     pub(super) const KEYS: &[&str] = &["listen", "advertise", "ca_file", "cert_file", "key_file", "members"];
 
-    /// What types cannot say; names the key at fault.
+    /// Checks the values. An error names the key.
     pub(super) fn check(&self, node: u32, raft_id: u64) -> Result<(), (&'static str, String)> {
         if self.advertise.as_ref().is_some_and(|address| !address.is_reachable()) {
             return Err(("advertise", "`peer.advertise` must be an address that other nodes can connect to".into()));
@@ -60,6 +60,6 @@ impl Peer {
 }
 
 impl Member {
-    /// Its keys, for the search for the nearest one.
+    /// Its keys, for suggestions in errors.
     pub(super) const KEYS: &[&str] = &["id", "address"];
 }

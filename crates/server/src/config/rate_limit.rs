@@ -7,31 +7,30 @@ use crate::limits::{
 };
 use serde::{Deserialize, Serialize};
 
-/// How many responses a network gets over UDP: who forges a victim's address gets no more sent there.
+/// Response rate limits over UDP. They limit how much traffic forged source addresses can direct at a victim.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RateLimit {
-    /// Responses a second that are alike; 0 is no limit, of all neither.
+    /// Similar responses per second to one network; 0 turns off all limits.
     pub(crate) per_second: u32,
-    /// Burst after silence.
+    /// Burst of similar responses after an idle time.
     pub(crate) burst: u32,
-    /// Responses a second to one address, whatever they are; 0 is no limit.
+    /// Responses of any kind per second to one address; 0 means no limit.
     pub(crate) address_per_second: u32,
-    /// Burst after silence.
+    /// Burst to one address after an idle time.
     pub(crate) address_burst: u32,
-    /// Responses a second to one network, whatever they are, and a few times as many to the wider ones around it; 0 is
-    /// no limit.
+    /// Responses of any kind per second to one network, and a multiple of this to wider networks; 0 means no limit.
     pub(crate) all_per_second: u32,
-    /// Burst after silence.
+    /// Burst to one network after an idle time.
     pub(crate) all_burst: u32,
-    /// Of the queries beyond the limit every so manieth gets a short response that a real client can act on, the others
-    /// get none; 0 is never.
+    /// Every Nth query over the limit gets a truncated response, so that a real client retries over TCP. The others get
+    /// none. 0: no query gets one.
     pub(crate) slip: u32,
     /// Networks without a limit.
     pub(crate) exempt: Vec<Subnet>,
-    /// Addresses of IPv4 that count as one network: those with so many bits in common.
+    /// Prefix length of an IPv4 network.
     pub(crate) ipv4_prefix: u8,
-    /// The same of IPv6.
+    /// Prefix length of an IPv6 network.
     pub(crate) ipv6_prefix: u8,
 }
 
@@ -54,7 +53,7 @@ impl Default for RateLimit {
 }
 
 impl RateLimit {
-    /// Its keys, for the search for the nearest one.
+    /// Its keys, for suggestions in errors.
     pub(super) const KEYS: &[&str] = &[
         "per_second",
         "burst",
@@ -68,7 +67,7 @@ impl RateLimit {
         "ipv6_prefix",
     ];
 
-    /// What types cannot say; names the key at fault.
+    /// Checks the values. An error names the key.
     pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
         for (key, rate) in [
             ("per_second", self.per_second),

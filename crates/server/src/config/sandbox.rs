@@ -1,4 +1,4 @@
-//! `sandbox`: whether the process gives up what it does not need.
+//! `sandbox`: whether the process drops privileges that it does not need.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Sandbox {
-    /// As far as the kernel knows how.
+    /// Uses all mechanisms that the kernel supports.
     #[default]
     On,
-    /// For systems where it is in the way.
+    /// For systems where the sandbox does not work.
     Off,
 }
 

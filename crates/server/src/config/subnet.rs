@@ -1,11 +1,11 @@
-//! Networks: an address and the length of its prefix.
+//! Networks: an address and a prefix length.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// `192.0.2.0/24`; an address without a length is that address alone.
+/// A network such as `192.0.2.0/24`. Without a length, it is a single address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Subnet {
     address: IpAddr,
@@ -13,14 +13,14 @@ pub(crate) struct Subnet {
 }
 
 impl Subnet {
-    /// Whether an address is in it; one of IPv4 that came over an IPv6 socket is one of IPv4.
+    /// Whether an address is in the network. An IPv4-mapped IPv6 address counts as IPv4.
     pub(crate) fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         address.is_ipv4() == self.address.is_ipv4() && masked(address, self.length) == self.address
     }
 }
 
-/// The address of the network that has this address, its prefix being so long.
+/// The network address for an address and a prefix length.
 pub(crate) fn masked(address: IpAddr, length: u8) -> IpAddr {
     match address {
         IpAddr::V4(address) => {
@@ -38,7 +38,7 @@ impl FromStr for Subnet {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no network: 192.0.2.0/24, 2001:db8::/32 or an address");
+        let wrong = || format!("`{text}` is not a network; use 192.0.2.0/24, 2001:db8::/32 or an address, for example");
         let (address, length) = match text.split_once('/') {
             Some((address, length)) => (address, Some(length.parse::<u8>().map_err(|_| wrong())?)),
             None => (text, None),
@@ -50,7 +50,7 @@ impl FromStr for Subnet {
             return Err(wrong());
         }
         if masked(address, length) != address {
-            return Err(format!("`{text}` is no network: bits are set behind its prefix"));
+            return Err(format!("`{text}` is not a network: bits after its prefix are set"));
         }
         Ok(Self { address, length })
     }
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_network_has_the_addresses_of_its_prefix() {
+    fn a_network_contains_the_addresses_of_its_prefix() {
         for (subnet, inside, outside) in [
             ("127.0.0.0/8", "127.255.0.1", "128.0.0.1"),
             ("192.0.2.7", "192.0.2.7", "192.0.2.6"),

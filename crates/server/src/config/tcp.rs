@@ -3,21 +3,21 @@
 use crate::limits::{CONNECTIONS_MEMORY_BYTES_MIN, RATE_LIMIT_MAX};
 use serde::{Deserialize, Serialize};
 
-/// Limits of connections, over all transports that have them.
+/// Limits of connections, for all transports.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Tcp {
-    /// Connections of the node.
+    /// Maximum connections of the node.
     pub(crate) connections_max: usize,
-    /// Connections of one client: an IPv4 address, or an IPv6 /56.
+    /// Maximum connections of one client: an IPv4 address, or an IPv6 /56.
     pub(crate) connections_per_client_max: usize,
-    /// Silence after which a connection is closed, in milliseconds.
+    /// Idle timeout of a connection, in milliseconds.
     pub(crate) idle_ms: u64,
-    /// Bytes of memory that all connections may take.
+    /// Memory limit of all connections, in bytes.
     pub(crate) memory_bytes_max: usize,
-    /// Handshakes of TLS and QUIC a second that one client may begin; 0 is no limit.
+    /// TLS and QUIC handshakes per second of one client; 0 means no limit.
     pub(crate) handshakes_per_second: u32,
-    /// So many it may begin at once, after silence.
+    /// Burst of handshakes of one client after an idle time.
     pub(crate) handshakes_burst: u32,
 }
 
@@ -35,7 +35,7 @@ impl Default for Tcp {
 }
 
 impl Tcp {
-    /// Its keys, for the search for the nearest one.
+    /// Its keys, for suggestions in errors.
     pub(super) const KEYS: &[&str] = &[
         "connections_max",
         "connections_per_client_max",
@@ -45,7 +45,7 @@ impl Tcp {
         "handshakes_burst",
     ];
 
-    /// What types cannot say; names the key at fault.
+    /// Checks the values. An error names the key.
     pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
         if self.idle_ms == 0 || self.connections_max == 0 || self.connections_per_client_max == 0 {
             return Err(("tcp", "limits of [dns.tcp] must be 1 or more".into()));

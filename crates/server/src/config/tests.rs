@@ -79,13 +79,13 @@ fn error(text: &str) -> String {
     Config::parse(text, Path::new("n.toml")).unwrap_err().to_string()
 }
 
-/// The line of GOOD on which this stands first.
+/// The first line of GOOD with this text.
 fn line_of(part: &str) -> usize {
     GOOD[..GOOD.find(part).unwrap()].matches('\n').count() + 1
 }
 
 #[test]
-fn a_node_may_have_no_address_for_clients() {
+fn a_node_may_have_no_dns_addresses() {
     let file = Path::new("node/catamaran.toml");
     let of = |listen: &str| Config::parse(&GOOD.replace(r#"["127.0.0.1:5301", "[::1]:5301"]"#, listen), file);
     let encrypted = of("[]").unwrap();
@@ -99,7 +99,7 @@ fn a_node_may_have_no_address_for_clients() {
 }
 
 #[test]
-fn the_table_of_keys_is_that_of_the_structs() {
+fn the_known_keys_match_the_structs() {
     let config = Config::parse(GOOD, Path::new("n.toml")).unwrap();
     let text = config.to_text();
     assert_eq!(Config::parse(&text, Path::new("n.toml")).unwrap(), config, "{text}");
@@ -111,7 +111,7 @@ fn the_table_of_keys_is_that_of_the_structs() {
 }
 
 #[test]
-fn an_unknown_key_names_the_nearest_with_file_and_line() {
+fn an_unknown_key_is_an_error_with_a_suggestion() {
     let text = error(&GOOD.replace("udp_payload = 1232", "udp_paylaod = 1232"));
     assert!(text.contains("n.toml:12"), "{text}");
     assert!(text.contains("unknown key `udp_paylaod` in [dns]"), "{text}");
@@ -125,7 +125,7 @@ fn an_unknown_key_names_the_nearest_with_file_and_line() {
 }
 
 #[test]
-fn the_reference_names_every_key() {
+fn the_reference_page_has_every_key() {
     let guide = include_str!("../../../../docs/reference/configuration.md");
     for (table, keys) in TABLES.iter().filter(|(table, _)| *table != "peer.members") {
         for key in keys.iter().filter(|key| !TABLES.iter().any(|(other, _)| other == *key)) {
@@ -140,7 +140,7 @@ fn the_reference_names_every_key() {
 }
 
 #[test]
-fn wrong_values_name_their_line() {
+fn errors_of_values_have_their_line() {
     for (from, to, why) in [
         ("udp_payload = 1232", "udp_payload = 100", "512 to 4096"),
         ("id = 1\ninc", "id = 0\ninc", "1 or more"),
@@ -148,7 +148,7 @@ fn wrong_values_name_their_line() {
         ("127.0.0.1:8054", "localhost:8054", "socket address"),
         ("idle_ms = 3", "idle_ms = 0", "1 or more"),
         ("checkpoint_bytes = 65536", "checkpoint_bytes = 1", "65536 or more"),
-        ("127.0.0.1:443", "127.0.0.1:853", "for both `dot` and `doh`"),
+        ("127.0.0.1:443", "127.0.0.1:853", "in both `dot` and `doh`"),
         ("[\"1.2\", \"1.3\"]", "[]", "needs"),
         ("[\"1.2\", \"1.3\"]", "[\"1.1\"]", "1.2"),
         ("udp_workers = 2", "udp_workers = ", ""),

@@ -5,13 +5,13 @@ use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Which encrypted transports there are, and what they show.
+/// Encrypted transports and their certificate.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Tls {
-    /// The certificate and those above it, PEM; read again when it changes.
+    /// The certificate chain, PEM. Reloaded when it changes.
     pub(crate) cert_file: PathBuf,
-    /// Its private key, PEM; read again when it changes.
+    /// Its private key, PEM. Reloaded when it changes.
     pub(crate) key_file: PathBuf,
     /// Addresses for DNS over TLS (RFC 7858; TCP, port 853).
     #[serde(default)]
@@ -22,7 +22,7 @@ pub(crate) struct Tls {
     /// Addresses for DNS over QUIC (RFC 9250; UDP, port 853).
     #[serde(default)]
     pub(crate) doq: Vec<SocketAddr>,
-    /// Versions that DNS over TLS takes; HTTPS and QUIC are always 1.3.
+    /// TLS versions of DNS over TLS. HTTPS and QUIC always use 1.3.
     #[serde(default = "versions_default")]
     pub(crate) versions: Vec<Version>,
 }
@@ -43,20 +43,20 @@ fn versions_default() -> Vec<Version> {
 }
 
 impl Tls {
-    /// Its keys, for the search for the nearest one.
+    /// Its keys, for suggestions in errors.
     pub(super) const KEYS: &[&str] = &["cert_file", "key_file", "dot", "doh", "doq", "versions"];
 
-    /// With these files, and no addresses.
+    /// A table with these files and no addresses.
     pub(crate) fn new(cert_file: PathBuf, key_file: PathBuf) -> Self {
         Self { cert_file, key_file, dot: vec![], doh: vec![], doq: vec![], versions: versions_default() }
     }
 
-    /// Whether there is any address.
+    /// Whether it has any address.
     pub(crate) const fn is_open(&self) -> bool {
         !(self.dot.is_empty() && self.doh.is_empty() && self.doq.is_empty())
     }
 
-    /// What types cannot say; names the key at fault.
+    /// Checks the values. An error names the key.
     pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
         for (key, addresses) in [("dot", &self.dot), ("doh", &self.doh), ("doq", &self.doq)] {
             if addresses.len() > LISTEN_ADDRESSES_MAX {
@@ -64,7 +64,7 @@ impl Tls {
             }
         }
         if let Some(both) = self.dot.iter().find(|address| self.doh.contains(address)) {
-            return Err(("doh", format!("{both} is named for both `dot` and `doh`; they are told apart by port")));
+            return Err(("doh", format!("{both} is in both `dot` and `doh`; they need different ports")));
         }
         if self.versions.is_empty() {
             return Err(("versions", "`versions` needs \"1.3\", \"1.2\" or both".into()));

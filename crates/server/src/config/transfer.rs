@@ -3,15 +3,15 @@
 use crate::limits::{TRANSFER_GRACE_MS, TRANSFER_HELD_BYTES_MAX, TRANSFER_RATE_MIN};
 use serde::{Deserialize, Serialize};
 
-/// How slow a client may take a zone. While it does, all that updates of any zone let go stays in memory.
+/// Limits of slow zone transfers. During a transfer, old versions of all zones stay in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Transfer {
-    /// Bytes a second that the client has to take, from the start on.
+    /// Minimum average rate of a transfer, in bytes per second.
     pub(crate) bytes_per_second_min: u64,
-    /// Time that a transfer has whatever its rate, in milliseconds.
+    /// Time before the minimum rate applies, in milliseconds.
     pub(crate) grace_ms: u64,
-    /// Bytes of former versions that one transfer may keep in memory.
+    /// Bytes of old versions that one transfer may keep in memory.
     pub(crate) held_bytes_max: u64,
 }
 
@@ -26,15 +26,15 @@ impl Default for Transfer {
 }
 
 impl Transfer {
-    /// Its keys, for the search for the nearest one.
+    /// Its keys, for suggestions in errors.
     pub(super) const KEYS: &[&str] = &["bytes_per_second_min", "grace_ms", "held_bytes_max"];
 
-    /// The same, where a transfer may keep no more than so much.
+    /// The same limits, with `held_bytes_max` lowered to this maximum.
     pub(crate) fn within(self, held_bytes_max: u64) -> Self {
         Self { held_bytes_max: self.held_bytes_max.min(held_bytes_max), ..self }
     }
 
-    /// What types cannot say; names the key at fault.
+    /// Checks the values. An error names the key.
     pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
         if self.bytes_per_second_min == 0 {
             return Err(("bytes_per_second_min", "`bytes_per_second_min` must be 1 or more".into()));

@@ -1,4 +1,4 @@
-//! `[zones]`: how much memory the zones of this node may take.
+//! `[zones]`: memory limits of the zones of this node.
 
 use crate::limits::{KEY_GROWTH_SHARE, ZONES_MEMORY_BYTES_MIN, ZONES_MEMORY_SHARE};
 use crate::node::memory_size;
@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Zones {
-    /// Bytes that the zones may take. The leader refuses growth at 80 % of the smallest node's.
+    /// Memory limit of all zones, in bytes. The leader refuses growth at 80 % of the smallest node's limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) memory_bytes_max: Option<u64>,
-    /// Bytes of records by which one key may make one zone larger while this node leads.
+    /// Bytes of records that one key may add to one zone while this node is the leader.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) key_growth_bytes_max: Option<u64>,
-    /// Nodes that share this machine, and so what is the default for its memory. Said by the command line.
+    /// Nodes on this machine, which share the default memory limit. Set by `--nodes-here`.
     #[serde(skip)]
     pub(crate) nodes_here: u64,
 }
@@ -26,8 +26,8 @@ impl Zones {
         *self == Self::default()
     }
 
-    /// What the zones may take: as configured, or half of the memory of the machine or control group, shared with the
-    /// other nodes there.
+    /// The memory limit of zones: as configured, or half of the memory of the machine or control group, divided by the
+    /// nodes there.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let share = || {
             let here = memory_size::bytes_here().unwrap_or(u64::MAX);
@@ -36,8 +36,7 @@ impl Zones {
         self.memory_bytes_max.unwrap_or_else(share)
     }
 
-    /// By how much one key may make one zone larger: as configured, or a share of what all zones may take, so that it
-    /// leaves room for others.
+    /// The growth limit of one key in one zone: as configured, or a fraction of the memory limit.
     pub(crate) fn key_growth_bytes(&self) -> u64 {
         self.key_growth_bytes_max.unwrap_or_else(|| self.memory_bytes() / KEY_GROWTH_SHARE)
     }

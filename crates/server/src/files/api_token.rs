@@ -1,4 +1,4 @@
-//! The API token of a node, read again when its file changes: a token that leaked is replaced without a restart.
+//! The API token of a node. It is reloaded when its file changes, so a token can be replaced without a restart.
 
 use super::token::Token;
 use std::io;
@@ -22,19 +22,19 @@ struct Current {
     stamp: Stamp,
 }
 
-/// What tells a file from the one before it: its number, its size, and when it was changed.
+/// Identifies a version of a file: inode, size and modification time.
 type Stamp = Option<(u64, u64, i64, i64)>;
 
 impl ApiToken {
     /// Reads the token for the first time.
     pub(crate) fn load(path: &Path) -> io::Result<Self> {
-        // A file that changes in between is read once more.
+        // If the file changes in between, it is read again.
         let stamp = stamp(path);
         let current = Mutex::new(Current { token: Token::load(path)?, stamp });
         Ok(Self(Arc::new(File { path: path.to_owned(), current })))
     }
 
-    /// Whether an Authorization field carries the token that is in the file now.
+    /// Whether an Authorization field has the current token.
     pub(crate) fn is_in(&self, authorization: &[u8]) -> bool {
         self.now().is_in(authorization)
     }
@@ -45,7 +45,7 @@ impl ApiToken {
     }
 
     fn now(&self) -> Token {
-        // The pair is whole between any two statements.
+        // A panic cannot leave the pair inconsistent.
         let mut current = self.0.current.lock().unwrap_or_else(PoisonError::into_inner);
         let stamp = stamp(&self.0.path);
         if stamp != current.stamp {
@@ -56,7 +56,7 @@ impl ApiToken {
                 }
                 Err(error) => {
                     let file = self.0.path.display();
-                    tracing::error!(%file, %error, "cannot read the API token; the old one stays");
+                    tracing::error!(%file, %error, "cannot read the API token; the old one stays valid");
                 }
             }
             current.stamp = stamp;
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_token_of_the_file_is_the_one_that_counts() {
+    fn a_changed_token_file_is_reloaded() {
         let dir = crate::test_dir("api-token");
         let path = dir.path().join("api.token");
         let first = Token::load_or_make(&path).unwrap();
@@ -85,7 +85,7 @@ mod tests {
         let second = Token::replace(&path).unwrap();
         assert!(accepts(&second) && !accepts(&first));
         assert_eq!(live.reveal(), second.reveal());
-        // What is no token does not take its place, and does not open the API to all.
+        // An invalid file does not replace the token.
         std::fs::write(&path, "short").unwrap();
         assert!(accepts(&second) && !live.is_in(b"Bearer short"));
         std::fs::remove_file(&path).unwrap();

@@ -1,13 +1,13 @@
-//! `DIR/cluster.id`: what tells a cluster from all others, 32 hexadecimal digits.
+//! `DIR/cluster.id`: the id of a cluster, 32 hexadecimal digits.
 //!
-//! It is the digest of the CA that the cluster began with, and stays what it is when that one is replaced.
+//! It is the digest of the cluster's first CA. It stays the same when the CA is replaced.
 
 use super::{Readers, read_bounded, write_atomic};
 use crate::limits::SMALL_FILE_BYTES_MAX;
 use std::io;
 use std::path::Path;
 
-/// Reads it; where it is not there yet the CA is still the first one, by which it is made.
+/// Reads the id. If the file is missing, `authority` is still the first CA, and the id is made from it.
 pub(crate) fn load_or_make(path: &Path, ca: &[u8]) -> io::Result<[u8; 16]> {
     match read_bounded(path, SMALL_FILE_BYTES_MAX) {
         Ok(text) => from_text(&text),
@@ -27,7 +27,7 @@ pub(crate) fn save(path: &Path, id: [u8; 16]) -> io::Result<()> {
     write_atomic(path, format!("{}\n", to_text(id)).as_bytes(), Readers::Owner)
 }
 
-/// As people and tokens have it.
+/// The id as text.
 pub(crate) fn to_text(id: [u8; 16]) -> String {
     data_encoding::HEXLOWER.encode(&id)
 }
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cluster_id_is_the_digest_of_the_first_ca_and_stays() {
+    fn the_id_is_made_from_the_first_ca_and_stays() {
         let dir = crate::test_dir("cluster-id");
         let path = dir.path().join("cluster.id");
         let id = load_or_make(&path, b"first").unwrap();

@@ -1,4 +1,4 @@
-//! `DIR/cluster.json`: who runs where, for scripts and tests.
+//! `DIR/cluster.json`: processes and addresses of the nodes, for scripts and tests.
 
 use super::{Readers, write_atomic};
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct ClusterJson {
     /// The leader's id; null while there is none.
     pub(crate) leader: Option<u64>,
-    /// The certificate that clients of the encrypted transports trust; absent where there are none.
+    /// The CA certificate for clients of the encrypted transports; absent without such transports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ca: Option<PathBuf>,
     /// All nodes, by id.
@@ -26,7 +26,7 @@ pub(crate) struct NodeJson {
     pub(crate) pid: Option<u32>,
     /// Over UDP and TCP.
     pub(crate) dns: SocketAddr,
-    /// Over TLS, HTTPS and QUIC; absent where it does not listen.
+    /// Over TLS, HTTPS and QUIC; absent if closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) dot: Option<SocketAddr>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_shape_is_that_of_the_contract() {
+    fn the_json_has_the_documented_form() {
         let text = r#"{"leader":2,"nodes":[{"id":1,"pid":4711,"dns":"127.0.0.1:5301","api":"127.0.0.1:8054"}]}"#;
         let parsed: ClusterJson = serde_json::from_str(text).unwrap();
         assert_eq!(serde_json::to_string(&parsed).unwrap(), text);

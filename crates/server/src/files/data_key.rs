@@ -1,15 +1,15 @@
-//! The keys under which secrets are sealed in log entries and checkpoints.
+//! The keys that seal secrets in log entries and checkpoints.
 //!
 //! ```text
-//!   catamaran-data-key 3 wrapped TEXT   one of the next two, wrapped by the key of this node: what is written
-//!   catamaran-data-key 1 plain KEY      version of the file, how the key is kept, and the first key in base64
-//!   catamaran-data-key 2 plain CLIENTS  once the first key was replaced: what cookies and tickets of older software
-//!   NUMBER KEY                          follow from, and a line for each key
+//!   catamaran-data-key 3 wrapped TEXT   one of the next two, encrypted with the wrapping key: the form that is written
+//!   catamaran-data-key 1 plain KEY      file version, encryption, and the first key in base64
+//!   catamaran-data-key 2 plain CLIENTS  after the first key was replaced: the secret of cookies and tickets for older
+//!   NUMBER KEY                          versions, and a line for each key
 //!   KEY                                 version 0
 //! ```
 //!
-//! All are read. A file in clear stays as it is until the keys change: older software can read it until then. A copy
-//! that is to be kept beside a backup is in clear.
+//! All forms are read. A plain file is not rewritten until the keys change, so that older versions can read it. A copy
+//! for a backup is plain.
 
 use super::token::fill_random;
 use super::{Readers, read_bounded, wrapping, write_atomic};
@@ -26,28 +26,28 @@ use zeroize::{Zeroize, Zeroizing};
 /// Bytes of the key (ChaCha20-Poly1305, RFC 8439 2.8).
 pub(crate) const DATA_KEY_BYTES: usize = 32;
 
-/// What the file begins with.
+/// Prefix of a file with the first key.
 const FORM: &str = "catamaran-data-key 1 plain ";
 
-/// What the file of several begins with.
+/// Prefix of a file with several keys.
 const FORM_OF_SEVERAL: &str = "catamaran-data-key 2 plain ";
 
-/// What the file begins with where what is in it is wrapped.
+/// Prefix of an encrypted file.
 const FORM_WRAPPED: &str = "catamaran-data-key 3 wrapped ";
 
-/// Name of the file of the wrapping key where nothing else is said.
+/// Default file name of the wrapping key.
 const WRAPPING_KEY: &str = "wrapping.key";
 
 /// One key.
 pub(crate) type Key = [u8; DATA_KEY_BYTES];
 
-/// What is in the file.
+/// The contents of the file.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct DataKeys {
-    /// The keys that seal secrets, by number: the one in use, one that is to be, those that still open something.
+    /// The keys by number: the current one, the next one during a rotation, and old ones that are still needed.
     pub(crate) keys: BTreeMap<u32, Key>,
-    /// What cookies and tickets of older software follow from, which is kept for it: it stays when the keys are
-    /// replaced. Ours follow from the keys ([`client_secret`]).
+    /// The secret of cookies and tickets of older versions. It never changes. This version derives them from the keys
+    /// ([`client_secret`]).
     pub(crate) clients: Key,
 }
 
@@ -84,15 +84,15 @@ impl DataKeys {
     }
 }
 
-/// What cookies, tickets and address tokens follow from while this data key is held. Of the first key it is what older
-/// software takes for all of them.
+/// The secret from which cookies, tickets and address tokens are derived, for this data key. Older versions always use
+/// that of the first key.
 pub(crate) fn client_secret(key: &Key) -> Key {
     let source = hmac::Key::new(hmac::HMAC_SHA256, key);
     let tag = hmac::sign(&source, b"catamaran cookies and tickets 1");
     tag.as_ref().try_into().expect("SHA-256 has 32 bytes")
 }
 
-/// What tells a key from any other, without telling the key.
+/// A digest that identifies a key.
 pub(crate) fn digest(key: &Key) -> [u8; 32] {
     let digest = ring::digest::digest(&ring::digest::SHA256, &[&b"catamaran data key "[..], key].concat());
     digest.as_ref().try_into().expect("SHA-256 has 32 bytes")
@@ -105,7 +105,7 @@ pub(crate) fn make() -> io::Result<Key> {
     Ok(key)
 }
 
-/// Where the keys are, and what wraps them.
+/// The file of the data keys, and the file of the key that encrypts it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct DataKeyFile {
     path: PathBuf,
@@ -113,7 +113,7 @@ pub(crate) struct DataKeyFile {
 }
 
 impl DataKeyFile {
-    /// The wrapping key is in `wrapping`, or beside.
+    /// The wrapping key is in `wrapping`. Default: beside `path`.
     pub(crate) fn new(path: &Path, wrapping: Option<&Path>) -> Self {
         let wrapping = wrapping.map_or_else(|| path.with_file_name(WRAPPING_KEY), Path::to_owned);
         Self { path: path.to_owned(), wrapping }
@@ -142,37 +142,37 @@ impl DataKeyFile {
             return from_text(&text);
         };
         let wrapping = self.wrapping.display();
-        // Whoever gets "not found" makes other keys.
+        // The kind must not be `NotFound`: the caller would create new keys.
         let key = wrapping::load(&self.wrapping).map_err(|error| {
-            let why = format!("it is wrapped, and the key that wraps it cannot be read: {wrapping}: {error}");
+            let why = format!("cannot read its wrapping key: {wrapping}: {error}");
             match error.kind() {
                 io::ErrorKind::PermissionDenied => io::Error::new(io::ErrorKind::PermissionDenied, why),
                 _ => io::Error::other(why),
             }
         })?;
         let plain = wrapping::unwrap(&key, wrapped).ok_or_else(|| {
-            io::Error::other(format!("{wrapping} does not open it: one of the two is another node's"))
+            io::Error::other(format!("{wrapping} does not decrypt it: one of the two files belongs to another node"))
         })?;
         from_text(&plain)
     }
 
-    /// Writes the keys, wrapped.
+    /// Writes the keys, encrypted.
     pub(crate) fn save(&self, keys: &DataKeys) -> io::Result<()> {
         let key = wrapping::load_or_make(&self.wrapping).map_err(|error| {
             let wrapping = self.wrapping.display();
-            io::Error::new(error.kind(), format!("the key that wraps it, {wrapping}: {error}"))
+            io::Error::new(error.kind(), format!("its wrapping key, {wrapping}: {error}"))
         })?;
         let text = format!("{FORM_WRAPPED}{}\n", wrapping::wrap(&key, Zeroizing::new(to_text(keys)).as_bytes())?);
         write_atomic(&self.path, text.as_bytes(), Readers::Owner)
     }
 }
 
-/// Writes the keys in clear: for a copy that other machines can read.
+/// Writes the keys in plain text, for a copy that other machines can read.
 pub(crate) fn save_plain(path: &Path, keys: &DataKeys) -> io::Result<()> {
     write_atomic(path, Zeroizing::new(to_text(keys)).as_bytes(), Readers::Owner)
 }
 
-/// A key as text has it.
+/// Reads a key from base64.
 pub(crate) fn from_base64(text: &[u8]) -> Option<Key> {
     data_encoding::BASE64.decode(text.trim_ascii()).ok()?.try_into().ok()
 }
@@ -184,14 +184,14 @@ fn from_text(text: &[u8]) -> io::Result<DataKeys> {
     let key = match text.strip_prefix(FORM.as_bytes()) {
         Some(key) => key,
         None if text.starts_with(b"catamaran-data-key ") => {
-            let what = "it is of a form that this software does not know: newer software wrote it";
+            let what = "its format is unknown: newer software wrote it";
             return Err(io::Error::other(what));
         }
         None => text,
     };
     from_base64(key).map(DataKeys::first).ok_or_else(|| {
         io::Error::other(format!(
-            "no key in it: expected `{FORM}` and {DATA_KEY_BYTES} bytes in base64, or the base64 alone"
+            "it has no key: expected `{FORM}` and {DATA_KEY_BYTES} bytes in base64, or the base64 alone"
         ))
     })
 }
@@ -224,14 +224,14 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn the_key_is_made_once_and_lies_there_wrapped() {
+    fn the_key_is_made_once_and_stored_encrypted() {
         let dir = crate::test_dir("data-key");
         let file = DataKeyFile::new(&dir.path().join("data.key"), None);
         assert_eq!(file.load().unwrap_err().kind(), io::ErrorKind::NotFound);
         let keys = file.load_or_make().unwrap();
         assert_eq!(file.load_or_make().unwrap(), keys);
         let text = std::fs::read_to_string(file.path()).unwrap();
-        assert!(text.starts_with(FORM_WRAPPED) && text.ends_with('\n'), "the file says of which form it is");
+        assert!(text.starts_with(FORM_WRAPPED) && text.ends_with('\n'), "the file starts with its format");
         let clear = data_encoding::BASE64.encode(&keys.keys[&1]);
         let inside = data_encoding::BASE64.decode(text[FORM_WRAPPED.len()..].trim_end().as_bytes()).unwrap();
         assert!(!text.contains(&clear) && !inside.windows(32).any(|window| window == keys.keys[&1]));
@@ -242,37 +242,40 @@ mod tests {
         for damaged in [&text[..text.len() / 2], &text.replace(" wrapped ", " wrapped A"), FORM_WRAPPED] {
             std::fs::write(file.path(), damaged).unwrap();
             let error = file.load_or_make().unwrap_err();
-            assert!(error.to_string().contains("does not open it"), "a damaged key is never replaced: {error}");
+            assert!(error.to_string().contains("does not decrypt it"), "a damaged key is never replaced: {error}");
         }
         std::fs::write(file.path(), text.replace(" 3 wrapped ", " 4 wrapped ")).unwrap();
         assert!(file.load_or_make().unwrap_err().to_string().contains("newer software"));
     }
 
     #[test]
-    fn what_is_wrapped_opens_with_the_key_that_wrapped_it_and_no_other() {
+    fn a_wrapped_key_needs_its_own_wrapping_key() {
         let dir = crate::test_dir("data-key-wrapping");
         let (path, elsewhere) = (dir.path().join("data.key"), dir.path().join("run"));
         std::fs::create_dir(&elsewhere).unwrap();
         let file = DataKeyFile::new(&path, Some(&elsewhere.join("wrapping")));
         let keys = file.load_or_make().unwrap();
-        assert!(!dir.path().join(WRAPPING_KEY).exists(), "it is where it was asked for");
+        assert!(!dir.path().join(WRAPPING_KEY).exists(), "it is in the given file");
         assert_eq!(file.load().unwrap(), keys);
         let beside = DataKeyFile::new(&path, None);
         let error = beside.load_or_make().unwrap_err();
-        assert!(error.to_string().contains("cannot be read") && error.kind() != io::ErrorKind::NotFound, "{error}");
+        assert!(
+            error.to_string().contains("cannot read its wrapping key") && error.kind() != io::ErrorKind::NotFound,
+            "{error}"
+        );
         wrapping::load_or_make(&dir.path().join(WRAPPING_KEY)).unwrap();
         let error = beside.load_or_make().unwrap_err();
-        assert!(error.to_string().contains("does not open it"), "{error}");
+        assert!(error.to_string().contains("does not decrypt it"), "{error}");
         std::fs::write(dir.path().join(WRAPPING_KEY), "catamaran-wrapping-key 1 AAAA\n").unwrap();
         assert!(beside.load().unwrap_err().to_string().contains("no key in"));
         let nowhere = DataKeyFile::new(&dir.path().join("other.key"), Some(&dir.path().join("none/wrapping")));
         let error = nowhere.load_or_make().unwrap_err();
-        assert!(error.to_string().contains("the key that wraps it"), "{error}");
+        assert!(error.to_string().contains("its wrapping key"), "{error}");
         assert!(!nowhere.path().exists());
     }
 
     #[test]
-    fn keys_in_clear_are_read_and_left_until_they_change() {
+    fn plain_keys_are_read_and_not_rewritten() {
         let dir = crate::test_dir("data-key-0");
         let file = DataKeyFile::new(&dir.path().join("data.key"), None);
         let key: [u8; DATA_KEY_BYTES] = std::array::from_fn(|index| index as u8);
@@ -285,12 +288,12 @@ mod tests {
         for damaged in ["AAAA", "catamaran-data-key 1 plain AAAA", "", &bare[..9], &bare.repeat(2)] {
             std::fs::write(file.path(), damaged).unwrap();
             let error = file.load_or_make().unwrap_err();
-            assert!(error.to_string().starts_with("no key in it"), "a damaged key is never replaced: {error}");
+            assert!(error.to_string().starts_with("it has no key"), "a damaged key is never replaced: {error}");
         }
     }
 
     #[test]
-    fn several_keys_are_read_as_written_and_the_first_one_leaves_nothing() {
+    fn several_keys_are_read_as_written_and_removed_keys_are_gone() {
         let dir = crate::test_dir("data-key-several");
         let file = DataKeyFile::new(&dir.path().join("data.key"), None);
         let first = file.load_or_make().unwrap();

@@ -1,7 +1,7 @@
-//! Zone files as streams, decompressed where their first bytes say so, and bounded: a small file may decompress to a
-//! very large one.
+//! Reads zone files as streams. Compressed files are recognized by their first bytes. Sizes are limited, since a small
+//! file may decompress to a very large one.
 //!
-//! The bounds hold for all files of a zone together, so `$INCLUDE` gets around none of them.
+//! The limits apply to all files of a zone together, including `$INCLUDE`.
 
 use crate::limits::{
     DECOMPRESSED_BYTES_FREE, DECOMPRESSED_BYTES_MAX, DECOMPRESSED_RATIO_MAX, XZ_MEMORY_KIB_MAX, ZONE_FILE_BYTES_MAX,
@@ -14,22 +14,22 @@ use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
 use std::path::Path;
 use std::rc::Rc;
 
-/// How many times larger than its compressed form a zone file usually is: for how much memory is set aside.
+/// Usual compression ratio of zone files, to estimate the memory for a zone.
 const RATIO_EXPECTED: u64 = 8;
 
-/// How many bytes tell the forms apart.
+/// Bytes that identify a format.
 const MAGIC_BYTES: usize = 6;
 
-/// What all files of one zone have given so far.
+/// Bytes read so far, over all files of one zone.
 #[derive(Clone, Default)]
 pub(super) struct Budget(Rc<Counts>);
 
 #[derive(Default)]
 struct Counts {
-    /// Read from the disk, of all files and of those that are compressed.
+    /// Read from the disk, in total and from compressed files.
     read: Cell<u64>,
     compressed: Cell<u64>,
-    /// What decompressors made of the latter.
+    /// Decompressed bytes.
     decompressed: Cell<u64>,
 }
 
@@ -52,13 +52,13 @@ impl Budget {
         let (from, to) = (compressed.get(), decompressed.get());
         if to > DECOMPRESSED_BYTES_MAX {
             return Err(io::Error::other(format!(
-                "larger than {DECOMPRESSED_BYTES_MAX} bytes when decompressed: a node takes no larger zone"
+                "larger than {DECOMPRESSED_BYTES_MAX} bytes when decompressed, which is the limit of a zone"
             )));
         }
         if to > DECOMPRESSED_BYTES_FREE + DECOMPRESSED_RATIO_MAX * from {
             return Err(io::Error::other(format!(
-                "{from} compressed bytes decompress to more than {to}: no zone file shrinks that much; decompress it \
-                 yourself if it is right"
+                "{from} compressed bytes decompress to more than {to}, which is unusual for a zone file. If the file \
+                 is right, decompress it first"
             )));
         }
         Ok(())
@@ -69,11 +69,11 @@ impl Budget {
 pub(super) struct ZoneReader {
     form: Form,
     budget: Budget,
-    /// Bytes that are expected still.
+    /// Estimate of the remaining bytes.
     expected: u64,
 }
 
-/// What is read from the disk.
+/// The bytes of the file.
 type Source = BufReader<Counted<Chain<Cursor<Vec<u8>>, File>>>;
 
 enum Form {
@@ -84,7 +84,7 @@ enum Form {
 }
 
 impl ZoneReader {
-    /// Opens a file; what comes of it counts against `budget`.
+    /// Opens a file. Its bytes count against `budget`.
     pub(super) fn open(path: &Path, budget: &Budget) -> io::Result<Self> {
         let mut file = File::open(path)?;
         let length = file.metadata()?.len();
@@ -133,7 +133,7 @@ impl zone::file::Input for ZoneReader {
     }
 }
 
-/// Frames of zstd one after the other.
+/// A sequence of zstd frames.
 enum Zstd {
     Between(Option<Source>),
     Within(Box<StreamingDecoder<Source, ruzstd::decoding::FrameDecoder>>),
@@ -165,7 +165,7 @@ impl Read for Zstd {
     }
 }
 
-/// Counts what is read from the disk.
+/// Counts the bytes read from the disk.
 struct Counted<R> {
     inner: R,
     budget: Budget,
@@ -203,14 +203,14 @@ mod tests {
     }
 
     #[test]
-    fn what_decompresses_to_far_more_than_it_has_is_refused() {
+    fn decompression_bombs_are_refused() {
         let dir = crate::test_dir("decompress-bomb");
         let length = (DECOMPRESSED_BYTES_FREE + DECOMPRESSED_BYTES_FREE / 2) as usize;
         for (name, bytes) in forms(&vec![b'\n'; length]) {
             let path = dir.path().join(name);
             std::fs::write(&path, &bytes).unwrap();
             let error = read(&path).unwrap_err().to_string();
-            assert!(error.contains("no zone file shrinks that much"), "{name}: {error}");
+            assert!(error.contains("which is unusual for a zone file"), "{name}: {error}");
             // Two files of a zone have one budget.
             let half = length / 3 * 2;
             let (_, bytes) = forms(&vec![b'\n'; half]).into_iter().find(|(form, _)| *form == name).unwrap();
@@ -223,7 +223,7 @@ mod tests {
         let budget = Budget::default();
         budget.count_read(DECOMPRESSED_BYTES_MAX, true).unwrap();
         budget.count_decompressed(DECOMPRESSED_BYTES_MAX).unwrap();
-        assert!(budget.count_decompressed(1).unwrap_err().to_string().contains("a node takes no larger zone"));
+        assert!(budget.count_decompressed(1).unwrap_err().to_string().contains("which is the limit of a zone"));
         assert!(budget.count_read(ZONE_FILE_BYTES_MAX, false).is_err());
     }
 
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_xz_is_an_error_or_the_same() {
+    fn a_damaged_xz_is_detected_or_harmless() {
         let dir = crate::test_dir("decompress-damaged");
         let text = "example.test. 1 IN A 192.0.2.1\n".repeat(50);
         let mut xz = XzWriter::new(Vec::new(), XzOptions::default()).unwrap();

@@ -60,9 +60,9 @@ impl TsigKey {
     /// Reads the first key of a key file.
     pub(crate) fn load(path: &Path) -> Result<Self, Problem> {
         let wrong = |why: String| {
-            Problem::new(Exit::Input, "the key file cannot be used", why)
+            Problem::new(Exit::Input, "cannot use the key file", why)
                 .at(path.display())
-                .hint("make one with `catamaran key add NAME` or `tsig-keygen -a hmac-sha256 NAME`")
+                .hint("create one with `catamaran key add NAME` or `tsig-keygen -a hmac-sha256 NAME`")
         };
         let bytes = super::read_bounded(path, crate::limits::SMALL_FILE_BYTES_MAX).map_err(|e| wrong(e.to_string()))?;
         let text = String::from_utf8(bytes).map_err(|_| wrong("it is not text".into()))?;
@@ -82,7 +82,11 @@ impl TsigKey {
                 Some((line, token)) => Err((*line, format!("expected `{want}`, found `{token}`"))),
                 None => Err((
                     end.0,
-                    if want.is_empty() { "it ends early".into() } else { format!("expected `{want}`, found the end") },
+                    if want.is_empty() {
+                        "unexpected end of the file".into()
+                    } else {
+                        format!("expected `{want}`, found the end of the file")
+                    },
                 )),
             }
         };
@@ -97,7 +101,7 @@ impl TsigKey {
                 "algorithm" => {
                     let (line, text) = next("")?;
                     let known = KeyAlgorithm::from_mnemonic(&text)
-                        .ok_or((line, format!("algorithm `{text}`: want {ALGORITHMS_HINT}")))?;
+                        .ok_or((line, format!("unknown algorithm `{text}`; use {ALGORITHMS_HINT}")))?;
                     algorithm = Some(known);
                 }
                 "secret" => {
@@ -166,7 +170,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn what_is_written_is_what_bind_writes_and_is_read_back() {
+    fn key_files_have_the_format_of_bind() {
         let key = TsigKey {
             name: "update".parse().unwrap(),
             algorithm: KeyAlgorithm::HmacSha256,
@@ -188,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn weak_algorithms_are_read_and_known_as_such() {
+    fn weak_algorithms_are_read_and_recognized() {
         for (text, algorithm) in [
             ("hmac-md5", KeyAlgorithm::HmacMd5),
             ("HMAC-MD5.SIG-ALG.REG.INT", KeyAlgorithm::HmacMd5),
@@ -214,13 +218,13 @@ mod tests {
             ("key a..b {};", 1, "is not a domain name"),
             ("zone a {};", 1, "expected `key`"),
         ] {
-            let (at, said) = TsigKey::parse(text).unwrap_err();
-            assert!(at == line && said.contains(why), "{text}: {at}: {said}");
+            let (at, reason) = TsigKey::parse(text).unwrap_err();
+            assert!(at == line && reason.contains(why), "{text}: {at}: {reason}");
         }
     }
 
     #[test]
-    fn a_made_key_is_for_the_owner_only_and_fresh() {
+    fn a_new_key_is_random_and_for_its_owner_only() {
         let dir = crate::test_dir("key-file");
         let path = dir.path().join("update.key");
         let key = TsigKey::make("update".parse().unwrap(), KeyAlgorithm::HmacSha256).unwrap();

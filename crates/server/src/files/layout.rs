@@ -1,27 +1,27 @@
-//! Where things lie in the directory of a cluster that `up` made.
+//! The files in the directory of a cluster.
 //!
 //! ```text
-//!   DIR/lock                 held by the running `up`
-//!   DIR/cluster.json         who runs where, kept current
-//!   DIR/update.key           BIND key file, granted on all zones
+//!   DIR/lock                 locked by the running `up`
+//!   DIR/cluster.json         processes and addresses of the nodes, kept up to date by `up`
+//!   DIR/update.key           TSIG key with all rights on all zones, made by `up`
 //!   DIR/api.token            bearer token of the API
-//!   DIR/ca.pem, ca.key       the cluster's CA, for certificates between nodes and those that `up` shows clients
-//!   DIR/cluster.id           tells the cluster from others, whatever its CA is by now
-//!   DIR/data.key             seals secrets in log and checkpoints; wrapped
-//!   DIR/wrapping.key         what wraps it, unless a configuration names another place
+//!   DIR/ca.pem, ca.key       the cluster's CA, for certificates between nodes and for clients of `up`
+//!   DIR/cluster.id           id of the cluster
+//!   DIR/data.key             the data keys, which seal secrets in log and checkpoints; encrypted
+//!   DIR/wrapping.key         the key that encrypts data.key, unless the configuration names another file
 //!   DIR/node-1/catamaran.toml, node.pem, node.key, node.log
-//!   DIR/node-1/dns.pem, dns.key  what clients of DNS over TLS, HTTPS and QUIC see
-//!   DIR/node-1/data/         log and checkpoints, and a reserve for a start on a full disk
-//!   DIR/node-1/data.lock     held by the running node
-//!   DIR/node-1/data.booted   there once the node has data of its own
+//!   DIR/node-1/dns.pem, dns.key  certificate for clients of DNS over TLS, HTTPS and QUIC
+//!   DIR/node-1/data/         log and checkpoints, and reserved space for a start on a full disk
+//!   DIR/node-1/data.lock     locked by the running node
+//!   DIR/node-1/data.booted   exists once the node has had data
 //!   DIR/node-1/data.quarantined  why the node must not vote on its data
 //!   DIR/node-1/data.superseded   why this node must not start: another cluster was made from one of its nodes
 //!   DIR/node-1/data.supersedes/  members of the old cluster, to be notified that it is superseded
-//!   DIR/node-1/data.doubt    what the node's log may lack, until that is cleared up
+//!   DIR/node-1/data.doubt    entries that the node's log may lack, until this is resolved
 //!   DIR/node-1/data.members  the members and their keys, for a node that cannot read its state
 //!   DIR/node-1/data.scrubbed time of the last scrub that found no damage
-//!   DIR/node-1/data.sock     the API for the command line on this machine; it stays when the node stops
-//!   DIR/node-1/data.audit    who updated what; data.audit.1 to .7 are older
+//!   DIR/node-1/data.sock     Unix socket of the API; it stays when the node stops
+//!   DIR/node-1/data.audit    audit log; data.audit.1 to .7 are older
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -69,20 +69,20 @@ impl Layout {
         self.dir.join("ca.key")
     }
 
-    /// What tells the cluster and its nodes from others: its CA, its id, its keys, and all that is of a node.
+    /// The files that identify a cluster and its nodes: CA, id, keys, and the directories of nodes.
     pub(crate) fn identities(&self) -> Vec<PathBuf> {
         let of_cluster =
             [self.ca_cert(), self.ca_key(), cluster_id_of(&self.ca_cert()), self.data_key(), self.api_token()];
         of_cluster.into_iter().filter(|file| file.exists()).chain(self.nodes()).collect()
     }
 
-    /// The configurations of the nodes that are there, in the order of their names.
+    /// The configurations of the nodes, sorted by name.
     pub(crate) fn configs(&self) -> Vec<PathBuf> {
         let configs = self.nodes().into_iter().map(|dir| NodeLayout { dir }.config());
         configs.filter(|config| config.is_file()).collect()
     }
 
-    /// Where nodes are, in the order of their names.
+    /// The directories of the nodes, sorted by name.
     fn nodes(&self) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(&self.dir).into_iter().flatten().flatten();
         let nodes = entries.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"node-"));
@@ -141,7 +141,7 @@ pub(crate) fn lock_of(data: &Path) -> PathBuf {
     data.with_extension("lock")
 }
 
-/// What tells a cluster from others lies beside the certificate of its CA.
+/// The cluster id, beside the CA certificate.
 pub(crate) fn cluster_id_of(ca_file: &Path) -> PathBuf {
     ca_file.with_file_name("cluster.id")
 }
@@ -171,12 +171,12 @@ pub(crate) fn members_of(data: &Path) -> PathBuf {
     data.with_extension("members")
 }
 
-/// There once the node has data of its own: older software, which makes data at the first start, looks for it.
+/// Exists once the node has had data. Older versions, which create data at the first start, check it.
 pub(crate) fn booted_of(data: &Path) -> PathBuf {
     data.with_extension("booted")
 }
 
-/// There while the node's log may lack what the node answered for, by the word of a leader.
+/// Exists while the node's log may lack acknowledged entries.
 pub(crate) fn doubt_of(data: &Path) -> PathBuf {
     data.with_extension("doubt")
 }
@@ -186,12 +186,12 @@ pub(crate) fn superseded_of(data: &Path) -> PathBuf {
     data.with_extension("superseded")
 }
 
-/// The members of the old cluster, which the node tells that their cluster is superseded.
+/// The members of the old cluster, which the node notifies that their cluster is superseded.
 pub(crate) fn supersedes_of(data: &Path) -> PathBuf {
     data.with_extension("supersedes")
 }
 
-/// There where older software, or an operator, has decided that the node must not vote on its data.
+/// Exists if an older version, or an operator, decided that the node must not vote.
 pub(crate) fn quarantined_of(data: &Path) -> PathBuf {
     data.with_extension("quarantined")
 }

@@ -1,7 +1,7 @@
-//! The Unix socket of a node's API: for the command line on this machine, and for nobody else.
+//! The Unix socket of a node's API, for commands on this machine.
 //!
-//! It stays when the node stops. A command that finds it knows that the node is to be reached there and nowhere else:
-//! another process that took the node's TCP port gets no token.
+//! The file stays when the node stops. So a command that finds it does not try TCP, where another process could get the
+//! token.
 
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::fs::{File, Permissions};
@@ -15,12 +15,12 @@ use std::time::Duration;
 /// Bytes of a path that fit into an address, the zero at its end not counted (unix(7): `sun_path` has 108).
 const SUN_PATH_BYTES_MAX: usize = 107;
 
-/// Listens at `path`, for the owner only. What an earlier process left there is removed: the caller holds the lock on
-/// the node's data.
+/// Listens at `path`, for the owner only. Removes the socket of an earlier process: the caller has locked the node's
+/// data.
 pub(crate) fn bind(path: &Path) -> io::Result<UnixListener> {
     match std::fs::symlink_metadata(path) {
         Ok(there) if !there.file_type().is_socket() => {
-            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "something that is no socket is there"));
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the file exists and is not a socket"));
         }
         Ok(_) => std::fs::remove_file(path)?,
         Err(_) => {}
@@ -77,7 +77,7 @@ mod tests {
                 assert_eq!(text, "hello");
             }
             let error = connect(&path, None).unwrap_err();
-            assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused, "it stays, and nobody is there");
+            assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused, "the file stays, but nothing listens");
             std::fs::remove_file(&path).unwrap();
             std::fs::write(&path, "kept").unwrap();
             assert!(bind(&path).is_err() && std::fs::read(&path).unwrap() == b"kept");

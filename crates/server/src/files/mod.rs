@@ -1,6 +1,6 @@
-//! Files that people and other programs read: written whole or not at all, secrets for the owner only.
+//! Files that users and other programs read. They are written atomically, and secrets are for their owner only.
 
-// What lies in DIR.
+// Files in DIR.
 pub(crate) mod api_token;
 pub(crate) mod cluster_id;
 pub(crate) mod cluster_json;
@@ -10,15 +10,15 @@ pub(crate) mod layout;
 pub(crate) mod local_socket;
 pub(crate) mod members;
 pub(crate) mod secret_length;
-// Who may read it.
+// Permissions and tokens.
 pub(crate) mod tighten;
 pub(crate) mod token;
 mod wrapping;
-// What is read from elsewhere.
+// Zone files.
 mod decompress;
 pub(crate) mod zone_load;
 pub(crate) mod zone_source;
-// What is read again when it changes.
+// Detects changes of files.
 pub(crate) mod watch;
 
 use std::fs::{File, OpenOptions, Permissions};
@@ -26,7 +26,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-/// Who may read a file that is written.
+/// Permissions of a new file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Readers {
     /// Everyone (mode 0644): certificates.
@@ -56,7 +56,7 @@ pub(crate) fn write_atomic(path: &Path, bytes: &[u8], readers: Readers) -> io::R
     name.push(format!(".new-{}", std::process::id()));
     let new = path.with_file_name(name);
     let mode = if readers == Readers::Owner { 0o600 } else { 0o644 };
-    // A left-over of a crash may have another mode.
+    // A file left by a crash may have another mode.
     let _ = std::fs::remove_file(&new);
     let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&new)?;
     if let Err(error) = fill(file, bytes, mode).and_then(|()| std::fs::rename(&new, path)) {
@@ -69,7 +69,7 @@ pub(crate) fn write_atomic(path: &Path, bytes: &[u8], readers: Readers) -> io::R
 }
 
 fn fill(mut file: File, bytes: &[u8], mode: u32) -> io::Result<()> {
-    // Whatever the umask.
+    // Independent of the umask.
     file.set_permissions(Permissions::from_mode(mode))?;
     file.write_all(bytes)?;
     file.sync_all()
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_replaced_whole_with_the_mode_asked_for() {
+    fn files_are_replaced_atomically_with_their_mode() {
         let dir = crate::test_dir("write-atomic");
         let path = dir.path().join("secret");
         write_atomic(&path, b"one", Readers::Owner).unwrap();

@@ -1,8 +1,7 @@
 //! Files of older builds that others could read: log, checkpoints and configuration were 0644, directories 0755.
 //!
-//! Only what is ours is changed: what the layout of a cluster names, belongs to the user of this process, and is no
-//! symbolic link. Certificates stay as they are. A file of a secret was always 0600; an operator who opened one had a
-//! reason.
+//! Only files of the cluster's layout are changed, if they belong to the user of this process and are not symbolic
+//! links. Certificates do not change. Files with secrets were always 0600: if one is open, an operator did that.
 
 use super::layout::Layout;
 use std::ffi::OsStr;
@@ -10,18 +9,18 @@ use std::fs::{Metadata, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Bits of others than the owner.
+/// Permission bits of group and others.
 const OTHERS: u32 = 0o077;
 
-/// Tightens what a node has, its cluster's directory included where it has the usual layout; logs what it changed.
-/// `config` is the node's configuration, `data` its data.
+/// Restricts the files of a node, and the cluster's directory if it has the standard layout. Logs its changes. `config`
+/// is the node's configuration, `data` its data.
 pub(crate) fn node(config: &Path, data: &Path) {
     tighten(data);
     let files = entries(data).iter().filter(|file| tighten_quietly(file)).count();
     if files > 0 {
-        tracing::info!(data = %data.display(), files, "files of the node's data are for their owner only now");
+        tracing::info!(data = %data.display(), files, "restricted the files of the node's data to their owner");
     }
-    // Lock, audit log and markers lie beside the data and begin with its name.
+    // Lock, audit log and markers are beside the data, and their names begin with its name.
     let stem = data.file_name().unwrap_or_default().as_encoded_bytes();
     let is_beside = |file: &&PathBuf| {
         let name = file.file_name().unwrap_or_default().as_encoded_bytes();
@@ -41,19 +40,19 @@ pub(crate) fn node(config: &Path, data: &Path) {
     }
 }
 
-/// Tightens the directory of a cluster, and what older builds left open in it.
+/// Restricts the directory of a cluster, and files that older builds left open.
 pub(crate) fn cluster(dir: &Path) {
     let layout = Layout::new(dir);
     for file in [layout.lock(), layout.cluster_json(), super::layout::cluster_id_of(&layout.ca_cert())] {
         tighten(&file);
     }
-    // A directory that has others in it is not the cluster's alone: /etc, /tmp, somebody's home.
+    // A directory with other directories in it is shared, such as /etc, /tmp or a home directory.
     let is_foreign = |entry: &PathBuf| entry.is_dir() && !name(entry).as_encoded_bytes().starts_with(b"node-");
     match entries(dir).iter().find(|entry| is_foreign(entry)) {
         None => tighten(dir),
         Some(other) if is_open(dir) => tracing::warn!(
             dir = %dir.display(), other = %other.display(),
-            "the cluster's directory has another one in it and stays readable by others: give the cluster its own"
+            "the cluster's directory contains another directory, so others can still read it: use a separate directory"
         ),
         Some(_) => {}
     }
@@ -63,11 +62,11 @@ fn tighten(path: &Path) {
     let mode = path.symlink_metadata().map(|found| found.mode() & 0o7777).unwrap_or_default();
     if tighten_quietly(path) {
         let path = path.display();
-        tracing::info!(%path, "mode {:04o} is {:04o} now: it is for its owner only", mode, mode & !OTHERS);
+        tracing::info!(%path, "changed mode {:04o} to {:04o}: only the owner has access", mode, mode & !OTHERS);
     }
 }
 
-/// Whether it was open and is not any more.
+/// Removes the permissions of others. Returns whether the mode changed.
 fn tighten_quietly(path: &Path) -> bool {
     let Ok(found) = path.symlink_metadata() else { return false };
     let is_ours = found.uid() == crate::node::system::effective_user() && (found.is_file() || found.is_dir());
@@ -115,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_older_builds_left_open_is_tightened_and_nothing_else() {
+    fn only_files_of_the_cluster_are_restricted() {
         let dir = crate::test_dir("tighten");
         let root = dir.path();
         open(root, &["cluster.json", "lock", "ca.pem", "api.token", "node-1/", "node-1/data/", "elsewhere"]);
@@ -140,7 +139,7 @@ mod tests {
         std::fs::set_permissions(root, Permissions::from_mode(0o755)).unwrap();
         cluster(root);
         assert_eq!((mode(root), mode(&root.join("other"))), (0o755, 0o755));
-        // Nor is one that a node's configuration lies beside.
+        // The directory of a configuration without the standard layout is not restricted.
         open(&root.join("other"), &["catamaran.toml", "data/"]);
         node(&root.join("other/catamaran.toml"), &root.join("other/data"));
         assert_eq!((mode(&root.join("other")), mode(&root.join("other/data"))), (0o755, 0o700));

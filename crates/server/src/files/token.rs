@@ -25,7 +25,7 @@ impl Token {
         }
     }
 
-    /// Puts a fresh token into the file, in the place of any other.
+    /// Writes a new token to the file, and replaces any other.
     pub(crate) fn replace(path: &Path) -> io::Result<Self> {
         let token = Self(Zeroizing::new(random_text()?));
         Self::save(path, &token.0)?;
@@ -38,13 +38,13 @@ impl Token {
         let text = Zeroizing::new(std::str::from_utf8(&bytes).unwrap_or_default().trim().to_owned());
         if text.len() < TOKEN_CHARS_MIN || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(io::Error::other(format!(
-                "no token in it: expected {TOKEN_CHARS_MIN} or more visible characters"
+                "it has no token: expected {TOKEN_CHARS_MIN} or more printable characters"
             )));
         }
         Ok(Self(text))
     }
 
-    /// Whether an Authorization field carries this token; takes as long whatever it carries.
+    /// Whether an Authorization field has this token. Takes constant time.
     pub(crate) fn is_in(&self, authorization: &[u8]) -> bool {
         // RFC 7235 2.1: the scheme is case-insensitive.
         let Some((scheme, given)) = authorization.split_at_checked("Bearer ".len()) else { return false };
@@ -84,7 +84,7 @@ pub(crate) fn random_text() -> io::Result<String> {
 
 /// Fills `bytes` from the system's random source.
 pub(crate) fn fill_random(bytes: &mut [u8]) -> io::Result<()> {
-    SystemRandom::new().fill(bytes).map_err(|_| io::Error::other("the system gives no random bytes"))
+    SystemRandom::new().fill(bytes).map_err(|_| io::Error::other("cannot get random bytes from the system"))
 }
 
 #[cfg(test)]
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_made_once_and_compared_whole() {
+    fn a_token_is_made_once_and_compared_completely() {
         let dir = crate::test_dir("token");
         let path = dir.path().join("api.token");
         let token = Token::load_or_make(&path).unwrap();

@@ -1,28 +1,28 @@
-//! Files that are looked at again and again, and taken up when they change.
+//! Detects changes of files by polling.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-/// What tells a file from the one that lay there before: its number, its size, and when it was changed.
+/// Identifies a version of a file: inode, size and modification time.
 type Stamp = Option<(u64, u64, i64, i64)>;
 
 /// Files that belong together.
 pub(crate) struct Watch<const N: usize> {
     files: [PathBuf; N],
-    /// As they were taken up last.
+    /// The versions that were last reported as changed.
     taken: Option<[Stamp; N]>,
     seen: [Stamp; N],
 }
 
 impl<const N: usize> Watch<N> {
-    /// What was read before this may be older than what this sees: the first look says that there is something new.
+    /// The first poll reports a change, since the files may have changed after they were read.
     pub(crate) fn new(files: [PathBuf; N]) -> Self {
         let seen = stamps(&files);
         Self { files, taken: None, seen }
     }
 
-    /// Whether the files are to be read again. Several are never changed at once: what has changed since the last look
-    /// is left for the next.
+    /// Whether the files must be read again. A change is reported only if the files did not change since the previous
+    /// poll: several files are never changed at once.
     pub(crate) fn has_changed(&mut self) -> bool {
         let now = stamps(&self.files);
         let is_settled = std::mem::replace(&mut self.seen, now) == now;
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_is_told_once_when_it_has_settled() {
+    fn a_change_is_reported_once_when_it_is_complete() {
         let dir = crate::test_dir("watch");
         let files = ["one", "two"].map(|name| dir.path().join(name));
         std::fs::write(&files[0], "1").unwrap();

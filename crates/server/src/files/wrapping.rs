@@ -1,11 +1,11 @@
-//! The key of this node that wraps the cluster's data keys: `data.key` alone opens nothing.
+//! The key of this node that encrypts the cluster's data keys. Without it, `data.key` is useless.
 //!
 //! ```text
 //!   catamaran-wrapping-key 1 KEY    32 bytes in base64
 //! ```
 //!
-//! It lies beside `data.key` unless the configuration names another place, such as a credential of the service manager
-//! or a file system in memory (docs/internals/decisions/0010-data-key.md).
+//! It is beside `data.key`, unless the configuration names another file, such as a credential of the service manager or
+//! a file in memory (docs/internals/decisions/0010-data-key.md).
 
 use super::data_key::{Key, from_base64, make};
 use super::token::fill_random;
@@ -17,13 +17,13 @@ use std::io;
 use std::path::Path;
 use zeroize::Zeroizing;
 
-/// What the file begins with.
+/// Prefix of the file.
 const FORM: &str = "catamaran-wrapping-key 1 ";
 
-/// What is wrapped, so that nothing else that this key ever sealed is taken for it.
+/// Associated data, so that nothing else sealed with this key is accepted.
 const CONTEXT: &[u8] = b"catamaran data.key";
 
-/// Bytes of the nonce, which come first (RFC 8439 2.8).
+/// Bytes of the nonce at the beginning (RFC 8439 2.8).
 const NONCE_BYTES: usize = 12;
 
 /// Reads the key.
@@ -33,7 +33,7 @@ pub(super) fn load(path: &Path) -> io::Result<Zeroizing<Key>> {
     text.strip_prefix(FORM.as_bytes()).and_then(from_base64).map(Zeroizing::new).ok_or_else(wrong)
 }
 
-/// Reads the key, or makes it (mode 0600). Of several nodes that share a directory one makes it.
+/// Reads the key, or makes it (mode 0600). If several nodes share a directory, only one makes it.
 pub(super) fn load_or_make(path: &Path) -> io::Result<Zeroizing<Key>> {
     match load(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -60,7 +60,7 @@ pub(super) fn wrap(key: &Key, plain: &[u8]) -> io::Result<String> {
     Ok(BASE64.encode(&[&nonce[..], &sealed.bytes].concat()))
 }
 
-/// What [`wrap`] wrapped; `None` under another key, or when it was altered.
+/// Decrypts the output of [`wrap`]. `None` with another key, or if it was altered.
 pub(super) fn unwrap(key: &Key, wrapped: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
     let bytes = BASE64.decode(wrapped.trim_ascii()).ok()?;
     let (nonce, bytes) = bytes.split_first_chunk::<NONCE_BYTES>()?;

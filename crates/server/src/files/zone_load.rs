@@ -1,4 +1,4 @@
-//! Zone files to records, with `$INCLUDE` from disk and errors as `file:line: reason`.
+//! Loads zone files, with `$INCLUDE` from disk and errors as `file:line: reason`.
 
 use super::decompress::{Budget, ZoneReader};
 use super::zone_source::ZoneArgument;
@@ -16,7 +16,7 @@ pub(crate) struct LoadedZone {
     pub(crate) apex: Name,
     pub(crate) serial: u32,
     pub(crate) records: RecordList,
-    /// What is odd, each as `file:line: what`.
+    /// Warnings, each as `file:line: text`.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -44,23 +44,22 @@ pub(crate) fn load(argument: &ZoneArgument) -> Result<LoadedZone, Problem> {
     finish(loaded, &argument.file.display().to_string())
 }
 
-/// Takes records as the cluster's own commands send them.
+/// Loads records as the commands send them.
 pub(crate) fn load_records(bytes: Vec<u8>) -> Result<LoadedZone, Problem> {
-    let wrong = |why: String| Problem::new(Exit::Input, "the records cannot be served", why);
-    let records = RecordList::from_octets(bytes).ok_or_else(|| wrong("they are cut off".into()))?;
-    let loaded = zone::file::from_records(records).map_err(|index| {
-        wrong(format!("record {} is none that a zone file could hold, or there is no SOA", index + 1))
-    })?;
+    let wrong = |why: String| Problem::new(Exit::Input, "cannot serve the records", why);
+    let records = RecordList::from_octets(bytes).ok_or_else(|| wrong("they are truncated".into()))?;
+    let loaded = zone::file::from_records(records)
+        .map_err(|index| wrong(format!("record {} is invalid in a zone file, or there is no SOA", index + 1)))?;
     check(loaded, "records")
 }
 
-/// Reads a zone file from memory; it includes nothing.
+/// Loads a zone file from memory, without `$INCLUDE`.
 pub(crate) fn load_text(text: &str, name: &str) -> Result<LoadedZone, Problem> {
     let mut source = Named { name: name.to_owned(), bytes: text.as_bytes().to_vec() };
     finish(zone::file::load(&mut source, None, &options()), name)
 }
 
-/// No zone may take more memory than a node accepts.
+/// The memory limit of a zone is that of the API.
 fn options() -> LoadOptions {
     LoadOptions { bytes_max: API_ZONE_BYTES_MAX, ..LoadOptions::default() }
 }
@@ -68,10 +67,12 @@ fn options() -> LoadOptions {
 fn finish(loaded: Result<Loaded, FileErrors>, file: &str) -> Result<LoadedZone, Problem> {
     let loaded = loaded.map_err(|errors| {
         let problem = refused(file, errors.all().iter().map(ToString::to_string));
-        // The file may well be right where its origin is known from elsewhere, as in named.conf.
+        // Such a file is valid if its origin is given elsewhere, as in named.conf.
         match errors.first().reason {
-            Reason::Text(TextError::OriginMissing) => problem.hint(format!("name its origin: `ORIGIN={file}`")),
-            Reason::Source(_) => problem.hint("name a zone file that can be read; see also its $INCLUDE lines"),
+            Reason::Text(TextError::OriginMissing) => problem.hint(format!("give its origin: `ORIGIN={file}`")),
+            Reason::Source(_) => {
+                problem.hint("check the path, the permissions and the $INCLUDE lines of the zone file")
+            }
             _ => problem,
         }
     })?;
@@ -96,22 +97,22 @@ fn check(mut loaded: Loaded, file: &str) -> Result<LoadedZone, Problem> {
     Ok(LoadedZone { apex: checked.apex.as_ref().to_canonical(), serial, records: checked.records, warnings })
 }
 
-/// All findings, a line each.
+/// An error with one line for each finding.
 fn refused(file: &str, lines: impl Iterator<Item = String>) -> Problem {
     let lines: Vec<String> = lines.collect();
-    Problem::new(Exit::Input, "the zone file cannot be served", lines.join("\n         "))
+    Problem::new(Exit::Input, "cannot serve the zone file", lines.join("\n         "))
         .at(file)
-        .hint("correct the lines named above; `catamaran zone check FILE` checks without a cluster")
+        .hint("correct these lines; `catamaran zone check FILE` checks a file without a cluster")
 }
 
-/// The serial of an SOA: behind two names, before four more numbers.
+/// The serial in the rdata of an SOA: it follows two names.
 fn serial_of(rdata: &[u8]) -> Option<u32> {
     let (_, rest) = wire::NameRef::split_from(rdata).ok()?;
     let (_, rest) = wire::NameRef::split_from(rest).ok()?;
     Some(u32::from_be_bytes(rest.get(..4)?.try_into().ok()?))
 }
 
-/// Files on disk, compressed or not; a relative `$INCLUDE` counts from the directory of the file that it stands in.
+/// Files on disk, compressed or not. A relative `$INCLUDE` starts at the directory of the including file.
 struct Disk {
     file: PathBuf,
     budget: Budget,
@@ -143,7 +144,7 @@ impl Source for Named {
             None => {
                 Ok(Opened { name: self.name.clone(), input: Box::new(Slice::new(std::mem::take(&mut self.bytes))) })
             }
-            Some(_) => Err("$INCLUDE is not possible here".into()),
+            Some(_) => Err("$INCLUDE is not supported here".into()),
         }
     }
 }
@@ -163,14 +164,14 @@ mod tests {
     }
 
     #[test]
-    fn records_are_taken_whole_or_not_at_all() {
+    fn truncated_records_are_refused() {
         let zone = load_text(include_str!("../cli/up/example.test.zone"), "built-in").unwrap();
         let bytes = zone.records.as_bytes();
         assert_eq!(load_records(bytes.to_vec()).unwrap().text(), zone.text());
         let mut end = 0;
         for index in 0..zone.records.len() {
             for len in end + 1..end + zone.records.bytes_of(index) {
-                assert!(load_records(bytes[..len].to_vec()).unwrap_err().why.contains("cut off"), "{len}");
+                assert!(load_records(bytes[..len].to_vec()).unwrap_err().why.contains("truncated"), "{len}");
             }
             end += zone.records.bytes_of(index);
         }

@@ -1,4 +1,4 @@
-//! Which zone file, and with an origin of its own or a given one.
+//! The zone file arguments of commands.
 
 use crate::problem::{Exit, Problem};
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ pub(crate) struct ZoneArgument {
 }
 
 impl ZoneArgument {
-    /// Reads the argument; a file whose name has an equals sign in it is taken as it is when it exists.
+    /// Parses the argument. If a file with the whole text as its name exists, the text is a file name.
     pub(crate) fn parse(text: &str) -> Result<Self, Problem> {
         let plain = Self { origin: None, file: PathBuf::from(text) };
         let Some((origin, file)) = text.split_once('=').filter(|_| !plain.file.exists()) else { return Ok(plain) };
@@ -30,7 +30,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn arguments_name_a_file_and_perhaps_an_origin() {
+    fn arguments_have_a_file_and_an_optional_origin() {
         let argument = ZoneArgument::parse("example.org=some/db").unwrap();
         assert_eq!(argument.origin.unwrap().to_string(), "example.org.");
         assert_eq!(argument.file, Path::new("some/db"));

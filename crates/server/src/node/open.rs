@@ -154,7 +154,7 @@ pub(crate) fn replica_config(config: &Config, identity: &Identity) -> ReplicaCon
     let audit_after = last_index(&audit_of(&config.dir));
     let answers_queries = config.answers_queries();
     let panics_at = panics_at();
-    let mut log = config.log.to_sizes(config.zones.memory_bytes() / ZONES_HELD_SHARE);
+    let mut log = config.log.to_log_config(config.zones.memory_bytes() / ZONES_HELD_SHARE);
     log.block_bytes = identity.block_bytes;
     let key_growth_bytes_max = config.zones.key_growth_bytes();
     ReplicaConfig { log, audit_after, answers_queries, key_growth_bytes_max, panics_at, ..replica }

@@ -161,7 +161,7 @@ fn api_of(
         metrics,
         zones: Mutex::new(zones),
         backups: Backups::new(&config.dir),
-        at_places: tokio::sync::Semaphore::new(AT_WAITING_MAX),
+        serial_wait_permits: tokio::sync::Semaphore::new(AT_WAITING_MAX),
         join: threads::join_offer(config, identity),
         peer_check: Some(threads::peer_check(config, identity, handle)),
         audit: audit_of(&config.dir),

@@ -290,6 +290,6 @@ async fn announce_to(
 
 /// The addresses in the configuration: of this node, and of others from `--peer-address`.
 pub(crate) fn hints_of(config: &Config) -> AddressHints {
-    let named = config.peer.also_at.iter().map(|(node, address)| (*node, address.to_string()));
+    let named = config.peer.extra_addresses.iter().map(|(node, address)| (*node, address.to_string()));
     AddressHints::new(config.advertised(), named)
 }

@@ -19,7 +19,7 @@ use crate::limits::{ADMIN_WAIT_MS, JOIN_MESSAGE_BYTES_MAX, JOIN_REQUEST_BYTES_MA
 use crate::log_limit::untrusted;
 use crate::node::cert_manager::{PIN_LEVEL, ca_key_of, roots_text};
 use crate::node::handle::{ReplicaHandle, WithZones};
-use crate::problem::{NO_LEADER, NOBODY_KNOWS, TOKEN_REFUSED};
+use crate::problem::{NO_LEADER, OUTCOME_UNKNOWN_WIRE, TOKEN_REFUSED};
 use crate::tls::ca::{Ca, NodeCertificate, to_pem};
 use crate::tls::peer_identity::PeerIdentity;
 use crate::tls::session;
@@ -302,7 +302,7 @@ pub(crate) async fn ask(token: &JoinToken, own_address: &PeerAddress, wait: Dura
     let answer = tokio::time::timeout(wait, exchange).await.map_err(|elapsed| Unknown(late(elapsed)))?;
     answer.map_err(|error| Unknown(failed(error)))?.map_err(|reason| match reason.as_str() {
         NO_LEADER => Unreachable(reason),
-        NOBODY_KNOWS => Unknown(reason),
+        OUTCOME_UNKNOWN_WIRE => Unknown(reason),
         _ => Refused(reason),
     })
 }

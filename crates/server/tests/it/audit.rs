@@ -124,7 +124,7 @@ fn the_audit_log_has_changes_and_refusals_and_detects_edits() {
     let text = log();
     let other = |what: &str, text: String, more: &[&str]| {
         let (code, said) = verify(Path::new(&scratch.file("data.audit", &text)), more);
-        assert!(code == Some(5) && said.contains("not whole"), "{what}: {code:?} {said}");
+        assert!(code == Some(5) && said.contains("was modified"), "{what}: {code:?} {said}");
     };
     other("edited", text.replacen("\"nothing.\"", "\"another.\"", 1), &[]);
     other("taken out", text.lines().filter(|line| !line.contains("denied")).map(|l| format!("{l}\n")).collect(), &[]);

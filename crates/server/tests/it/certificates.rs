@@ -130,7 +130,7 @@ fn certificates_rotate_under_load_without_an_election() {
     let before: Vec<_> = cluster.ids().map(of).collect();
 
     let first = Files::of(&cluster, 2);
-    assert!(done(&cluster, &["rotate", "--wait", "40"]).contains("every node shows another key"));
+    assert!(done(&cluster, &["rotate", "--wait", "40"]).contains("every node uses a new key"));
     assert_eq!(certificates(&cluster), [(1, 1); 3]);
     let second = Files::of(&cluster, 2);
     assert!(first.cert != second.cert && first.key != second.key);
@@ -177,7 +177,7 @@ fn a_ca_rotation_waits_for_a_node_that_is_down_and_resumes() {
     wait_for("node 3 to be the only one that is waited for", || {
         let waits = cluster.run(&["cluster", "rotate", "--ca", "--wait", "1"]);
         assert!(!waits.status.success(), "{}", text(&waits));
-        text(&waits).contains("it waits for node 3").then_some(())
+        text(&waits).contains("waiting for node 3").then_some(())
     });
     let table = done(&cluster, &["status"]);
     assert!(table.contains("the CA is being replaced"), "{table}");
@@ -199,11 +199,11 @@ fn a_key_rotation_waits_for_a_node_that_is_down_and_locks_out_no_node() {
     nodes.leader(&cluster);
     let old = [1, 2].map(|id| Files::of(&cluster, id));
     let waits = cluster.run(&["cluster", "rotate", "--wait", "3"]);
-    assert!(!waits.status.success() && text(&waits).contains("it waits for node 3"), "{}", text(&waits));
+    assert!(!waits.status.success() && text(&waits).contains("waiting for node 3"), "{}", text(&waits));
     // The node that is down knows the old keys only, and could be told of no other.
     assert!([1, 2].iter().zip(&old).all(|(&id, old)| Files::of(&cluster, id).key == old.key));
     nodes.start(&cluster, 3);
-    assert!(done(&cluster, &["rotate", "--wait", "40"]).contains("every node shows another key"));
+    assert!(done(&cluster, &["rotate", "--wait", "40"]).contains("every node uses a new key"));
     cluster.settle();
     assert!([1, 2].iter().zip(&old).all(|(&id, old)| !old.are_taken(&cluster, id, 3)), "an old key is taken");
     // A node that is removed is waited for no more.

@@ -27,7 +27,7 @@ fn zones_are_added_compared_replaced_exported_and_removed() {
     assert!(done.status.success(), "{}", text(&done));
     let again = cluster.run(&["zone", "add", &file]);
     assert_eq!(again.status.code(), Some(5));
-    assert!(text(&again).contains("exists already") && text(&again).contains("zone replace"), "{}", text(&again));
+    assert!(text(&again).contains("already exists") && text(&again).contains("zone replace"), "{}", text(&again));
 
     let new = format!(
         "zone.test={}",
@@ -130,7 +130,7 @@ fn zone_check_names_file_line_and_reason() {
     let nameless = scratch.file("nameless", "@ 60 IN SOA ns h 1 2 3 4 5\n");
     let said = text(&Command::new(CATAMARAN).args(["zone", "check", &nameless]).output().unwrap());
     assert!(said.contains(":1:1: owner: \"@\" is relative, and there is no origin"), "{said}");
-    assert!(said.contains(&format!("try:   name its origin: `ORIGIN={nameless}`")), "{said}");
+    assert!(said.contains(&format!("try:   give its origin: `ORIGIN={nameless}`")), "{said}");
 }
 
 #[test]

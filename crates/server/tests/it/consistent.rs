@@ -82,7 +82,7 @@ fn a_node_says_when_it_shows_a_serial() {
     }
     let late = get(2, "?at=2&wait_ms=100");
     assert_eq!(late.status, 504, "{}", late.text());
-    assert!(late.text().contains("shows serial 1"), "{}", late.text());
+    assert!(late.text().contains("serves serial 1"), "{}", late.text());
     std::thread::scope(|scope| {
         let waiting: Vec<_> = cluster.ids().map(|id| (id, scope.spawn(move || get(id, "?at=2")))).collect();
         let message = add(&cluster.client_key(), "at.example.test.");
@@ -118,7 +118,7 @@ fn who_waits_for_a_serial_leaves_room_for_who_looks_how_the_node_is() {
         let count = |status| heard.iter().filter(|answer| answer.status == status).count();
         assert_eq!((count(504), count(503)), (WAITING, ASKING - WAITING));
         let crowded = heard.iter().find(|answer| answer.status == 503).unwrap().text();
-        assert!(crowded.contains("32 requests wait for a serial"), "{crowded}");
+        assert!(crowded.contains("32 requests already wait for a serial"), "{crowded}");
     });
     assert_eq!(wait().status, 504, "the places are free again");
 }

@@ -175,9 +175,9 @@ fn a_node_starts_with_the_key_that_wraps_its_data_key_and_not_without() {
         assert!(text.contains("restore both files"), "{text}");
     };
     std::fs::remove_file(&wrapping).unwrap();
-    said("the key that wraps it cannot be read");
+    said("cannot read its wrapping key");
     std::fs::write(&wrapping, format!("catamaran-wrapping-key 1 {}=\n", "A".repeat(43))).unwrap();
-    said("does not open it");
+    said("does not decrypt it");
     std::fs::write(&wrapping, kept).unwrap();
     let mut node = serve();
     wait_for("the node to answer again", answers);

@@ -87,7 +87,7 @@ fn a_leader_whose_disk_hangs_hands_over_and_ends_when_it_goes_on() {
     wait_for("the node to give up", || std::fs::read_to_string(&log).unwrap().contains("DiskHung").then_some(()));
     // The kernel ends a process once none of its threads waits for the disk.
     drop(frozen);
-    cluster.wait_for_line(&format!("node {leader} ended (killed by signal 6)"));
+    cluster.wait_for_line(&format!("node {leader} exited (killed by signal 6)"));
 
     let names: Vec<String> = streams.into_iter().flat_map(Stream::finish).collect();
     cluster.end("TERM");

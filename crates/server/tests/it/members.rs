@@ -101,14 +101,14 @@ fn in_role(cluster: &Cluster, role: &str) -> Vec<u64> {
 #[test]
 fn tokens_are_listed_and_revoked() {
     let cluster = Cluster::start("tokens", 1, &[]);
-    assert_eq!(done(&cluster, &["tokens"]), "no tokens are open");
+    assert_eq!(done(&cluster, &["tokens"]), "no unused tokens");
     let token = done(&cluster, &["add"]);
     let listed = done(&cluster, &["tokens"]);
     assert!(listed.contains("voter") && listed.contains("expires in 60 min"), "{listed}");
     let id = listed.split_whitespace().next().unwrap();
     assert!(!token.contains(id), "{id}");
     let (code, said) = refused(&cluster, &["revoke-token", "0123456789ab"]);
-    assert_eq!((code, said.contains("there is no open token of that name")), (Some(5), true), "{said}");
+    assert_eq!((code, said.contains("there is no unused token with this id")), (Some(5), true), "{said}");
     assert_eq!(done(&cluster, &["revoke-token", id]), format!("token {id} revoked"));
     let port = free_ports(3);
     let [dns, peer, api] = [0, 1, 2].map(|offset| format!("127.0.0.1:{}", port + offset));
@@ -125,7 +125,7 @@ fn tokens_are_listed_and_revoked() {
     let tokens: serde_json::Value = serde_json::from_str(&done(&cluster, &["tokens", "--json"])).unwrap();
     assert_eq!(tokens.as_array().unwrap().iter().filter(|token| token["learner"] == true).count(), 1, "{tokens}");
     assert_eq!(done(&cluster, &["revoke-token", "--all"]).lines().count(), 2);
-    assert_eq!(done(&cluster, &["tokens"]), "no tokens are open");
+    assert_eq!(done(&cluster, &["tokens"]), "no unused tokens");
 }
 
 #[test]

@@ -210,7 +210,7 @@ fn an_administrator_moves_a_node_by_hand() {
         (output.status.code(), [output.stdout, output.stderr].map(|said| String::from_utf8(said).unwrap()).concat())
     };
     let (code, text) = run(&["cluster", "move", "2", &new]);
-    assert_eq!((code, &*text), (Some(0), &*format!("other nodes now look for node 2 at {new}\n")));
+    assert_eq!((code, &*text), (Some(0), &*format!("other nodes now connect to node 2 at {new}\n")));
     everyone_knows(&cluster, 2, &new);
     // The peers dial the name, and resolve it inside the sandbox.
     kill("KILL", cluster.pid(2).unwrap());

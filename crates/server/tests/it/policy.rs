@@ -56,10 +56,10 @@ fn what_rules_say_holds_through_each_node() {
     }
     let rules = "grant dhcp zonesub A(2) TXT;\ngrant *.example.test self . AAAA;\nlimit dhcp update-records 3;\n";
     let file = scratch.file("rules", rules);
-    assert_eq!(done(&cluster, &["policy", "set", "example.test", &file]), "the rules of example.test. set\n");
-    assert!(done(&cluster, &["policy", "set", "example.test", &file]).contains("are so already"));
+    assert_eq!(done(&cluster, &["policy", "set", "example.test", &file]), "replaced the rules of zone example.test.\n");
+    assert!(done(&cluster, &["policy", "set", "example.test", &file]).contains("did not change"));
     let shown = done(&cluster, &["policy", "show"]);
-    let head = shown.strip_prefix("# the rules of example.test., revision ").unwrap().split_at(16);
+    let head = shown.strip_prefix("# the rules of zone example.test., revision ").unwrap().split_at(16);
     assert!(head.1.starts_with("\ngrant \"dhcp.\" zonesub A(2) TXT;\n"), "{shown}");
     // Who started from these is refused once another has changed them.
     let set = |rules: &str, expect: &str| {
@@ -68,11 +68,11 @@ fn what_rules_say_holds_through_each_node() {
     let more = format!("{rules}grant dhcp zonesub DHCID;");
     assert!(set(&more, head.0).status.success());
     let refused = set(&format!("{rules}grant dhcp zonesub MX;"), head.0);
-    assert!(refused.status.code() == Some(5) && text(&refused).contains("another has changed them"), "{refused:?}");
-    assert!(text(&refused).contains("the rules of example.test. were not set"), "{refused:?}");
+    assert!(refused.status.code() == Some(5) && text(&refused).contains("the rules have changed"), "{refused:?}");
+    assert!(text(&refused).contains("cannot set the rules of zone example.test."), "{refused:?}");
     assert!(done(&cluster, &["policy", "show", "example.test"]).contains("DHCID"));
     let wrong = set(&more, "7");
-    assert!(wrong.status.code() == Some(3) && text(&wrong).contains("`7` is no revision"), "{wrong:?}");
+    assert!(wrong.status.code() == Some(3) && text(&wrong).contains("`7` is not a revision"), "{wrong:?}");
     done(&cluster, &["policy", "set", "example.test", &file]);
     // They count on every node at once, also on one that has not heard of them yet.
     for id in cluster.ids() {
@@ -143,8 +143,8 @@ fn a_decision_is_explained() {
         ),
         (
             ["nobody", "a.example.test", "A"],
-            "denied: no rule grants it\nzone: example.test.\nthe cluster knows no key \
-            of this name: nothing that it signs is taken\n",
+            "denied: no rule grants it\nzone: example.test.\nthe cluster has no key \
+            with this name, so updates signed with it are refused\n",
         ),
         (
             ["update.catamaran", "example.test", "SOA"],
@@ -154,9 +154,9 @@ fn a_decision_is_explained() {
         assert_eq!(done(&cluster, &[&["policy", "check"][..], &asked].concat()), said, "{asked:?}");
     }
     for (asked, code, said) in [
-        (["dhcp", "a.elsewhere", "A"], 5, "is in no zone"),
+        (["dhcp", "a.elsewhere", "A"], 5, "is not in a zone"),
         (["dhcp", "a..b", "A"], 3, "is not a domain name"),
-        (["dhcp", "a.example.test", "NONSENSE"], 3, "is no type"),
+        (["dhcp", "a.example.test", "NONSENSE"], 3, "unknown type"),
     ] {
         let output = cluster.run(&[&["policy", "check"][..], &asked].concat());
         assert!(output.status.code() == Some(code) && text(&output).contains(said), "{asked:?}: {}", text(&output));
@@ -189,8 +189,8 @@ fn a_key_is_rolled_without_a_moment_in_which_none_signs() {
     }
     assert!(done(&cluster, &["key", "list"]).contains("key k. hmac-sha256: update on all zones, two secrets"));
     let again = cluster.run(&["key", "roll", "k"]);
-    assert!(again.status.code() == Some(5) && text(&again).contains("two secrets already"), "{}", text(&again));
-    assert_eq!(done(&cluster, &["key", "retire", "k"]), "key k. has one secret\n");
+    assert!(again.status.code() == Some(5) && text(&again).contains("already has two secrets"), "{}", text(&again));
+    assert_eq!(done(&cluster, &["key", "retire", "k"]), "key k. now has one secret\n");
     for id in cluster.ids() {
         wait_for("the old secret to be void", || add(id, &old).err());
         add(id, &new).unwrap();
@@ -222,7 +222,7 @@ fn a_grant_is_taken_back_on_all_nodes_and_the_key_stays() {
     };
     assert!(cluster.ids().all(|id| add(id).is_ok() && !transfer(id)));
     let said = done(&cluster, &["key", "grant", "k", "--transfer", "--zone", "example.test"]);
-    assert_eq!(said, "key k. is granted transfer on example.test.\n");
+    assert_eq!(said, "key k. is now granted transfer on example.test.\n");
     assert!(cluster.ids().all(transfer));
     // The grant for all zones is another one, and it is not there.
     let other = cluster.run(&["key", "revoke", "k", "--transfer"]);

@@ -91,7 +91,7 @@ fn a_removed_node_leaves_the_shared_port_to_the_others_and_ends() {
     cluster.wait_for_line("2 of 2 nodes up");
     let log = std::fs::read_to_string(cluster.dir.join(format!("node-{gone}/node.log"))).unwrap();
     assert!(log.contains(&format!("error: node {gone} was removed from the cluster")), "{log}");
-    assert!(!cluster.lines().iter().any(|line| line.contains("started again")), "a removed node is not started again");
+    assert!(!cluster.lines().iter().any(|line| line.contains("restarted")), "a removed node is not started again");
     let status = String::from_utf8(cluster.run(&["status"]).stdout).unwrap();
     assert!(status.contains(&format!("node {gone}: removed from the cluster")), "{status}");
 
@@ -144,7 +144,7 @@ fn a_node_that_was_removed_while_away_learns_it_from_the_others() {
     cluster.settle();
     let gone = cluster.leader() % 3 + 1;
     kill("KILL", cluster.pid(gone).unwrap());
-    cluster.wait_for_line(&format!("node {gone} ended"));
+    cluster.wait_for_line(&format!("node {gone} exited"));
     remove(&cluster, gone);
     // Its log does not say so: it is told when it connects to the others.
     let mut again = cluster.serve(gone);
@@ -178,7 +178,7 @@ fn a_node_is_removed_by_a_majority_that_needs_it() {
     let mut others = cluster.ids().filter(|id| *id != leader);
     let (dead, gone) = (others.next().unwrap(), others.next().unwrap());
     kill("KILL", cluster.pid(dead).unwrap());
-    cluster.wait_for_line(&format!("node {dead} ended"));
+    cluster.wait_for_line(&format!("node {dead} exited"));
     remove(&cluster, gone);
     cluster.wait_for_line(&format!("node {gone} was removed from the cluster"));
     let added = cluster.run(&["key", "add", "after"]);

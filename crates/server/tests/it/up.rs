@@ -56,7 +56,7 @@ fn a_cluster_resumes_without_a_node_that_has_lost_its_data() {
     cluster.resume(&[]);
     cluster.wait_for_line("ready: 2 nodes");
     // It is said which node ended, and why.
-    cluster.wait_for_line("node 3 ended");
+    cluster.wait_for_line("node 3 exited");
     cluster.wait_for_line("this node has had data and has voted");
 }
 
@@ -161,7 +161,7 @@ fn a_dead_node_is_reported_and_started_again_only_with_supervise() {
     let mut cluster = Cluster::start("dead", 3, &[]);
     let victim = cluster.leader() % 3 + 1;
     kill("KILL", cluster.pid(victim).unwrap());
-    let said = cluster.wait_for_line(&format!("node {victim} ended (killed by signal 9)"));
+    let said = cluster.wait_for_line(&format!("node {victim} exited (killed by signal 9)"));
     assert!(said.contains("catamaran serve --config"), "{said}");
     wait_for("its absence in cluster.json", || cluster.pid(victim).is_none().then_some(()));
     std::thread::sleep(Duration::from_millis(1_200));
@@ -170,7 +170,7 @@ fn a_dead_node_is_reported_and_started_again_only_with_supervise() {
     cluster.resume(&["--supervise"]);
     let before = cluster.pid(victim).unwrap();
     kill("KILL", before);
-    cluster.wait_for_line(&format!("node {victim} started again"));
+    cluster.wait_for_line(&format!("node {victim} restarted"));
     wait_for("another process", || cluster.pid(victim).filter(|pid| *pid != before));
     cluster.settle();
 }

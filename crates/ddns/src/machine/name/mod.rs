@@ -1,47 +1,47 @@
-//! One name: what it shall have, what it has, and what to do about the difference.
+//! The task of one name: compares its records with its target, and updates them.
 //!
 //! ```text
 //!   idle --(differs)--> updating --done--> idle
 //!     |                    | a prerequisite failed
-//!     +--(check, doubt)--> looking --own, or nothing--> updating
-//!                             |--another's--> one try as if there was nothing (a wildcard shows it too) --> resting
-//!                             \--as it shall be, an update may still change it--> idle, and looking again later
-//!   what a look showed is not there: one try as if there was nothing (a wildcard shows ours too), then looking
-//!   any failure: the next server; all failed: resting
+//!     +--(check, doubt)--> querying --own records, or none--> updating
+//!                             |--foreign records--> one update as if there were none (it may be a wildcard) --> pause
+//!                             \--the target, but a late update may change it--> idle, and a query later
+//!   queried records do not exist: one update as if there were none (it may be a wildcard), then querying
+//!   any failure: the next server; if all failed: pause
 //! ```
 
 mod outcomes;
 
-use super::pace::{Backoff, Dice, Pace};
+use super::retry::{Backoff, RateLimiter, Rng};
 use super::servers::Servers;
 use super::{Notice, Now, Options, Request};
 use crate::address::{Addresses, Family, PerFamily};
 use crate::config::NameConfig;
 use crate::limits::{UPDATE_PERIOD_MS, UPDATES_BURST};
-use crate::outcome::{Failure, Outcome, Refusal, Seen};
+use crate::outcome::{Failure, ObservedRrset, Outcome, Refusal};
 use crate::state::SavedName;
 use std::collections::BTreeSet;
 use wire::Name;
 
-/// What a family of a name shall have.
+/// The target of one family of a name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Wanted {
-    /// It is not known yet, and will be soon.
+    /// Not known yet.
     Unknown,
-    /// Whatever it has.
+    /// The records are not managed.
     Leave,
     /// These addresses, or none.
     Set(Addresses),
 }
 
-/// A change of one name, all families in one message: one step of the serial.
+/// An update of one name. All families are in one message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Update {
     /// The name.
     pub owner: Name,
-    /// TTL of what is written.
+    /// TTL of the new records.
     pub ttl: u32,
-    /// The RRsets that are replaced, none of them if it is not what is expected.
+    /// The RRsets to replace. If one is not as expected, none is replaced.
     pub changes: Vec<Change>,
 }
 
@@ -50,32 +50,32 @@ pub struct Update {
 pub struct Change {
     /// A or AAAA.
     pub family: Family,
-    /// What must be there, to the last address; nothing: there must be no such RRset.
+    /// The expected RRset, exactly. Empty: the RRset must not exist.
     pub from: Addresses,
-    /// What shall be there.
+    /// The new RRset.
     pub to: Addresses,
 }
 
-/// Why a name does not have what it shall have.
+/// Why a name is not up to date.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Trouble {
-    /// Somebody else has records there.
-    Anothers(Seen),
-    /// No server wants to, and at least one has said so.
+pub enum NameError {
+    /// The name has foreign records.
+    ForeignRecord(ObservedRrset),
+    /// At least one server refused, and none accepted.
     Refused(Refusal),
     /// No server answers.
     Unreachable(Failure),
 }
 
-/// How a name does.
+/// The status of a name.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Standing {
-    /// It has what it shall have, as far as is known.
-    Settled,
-    /// Something is being found out, or done.
-    Busy,
-    /// It does not, for now.
-    Troubled(Trouble),
+pub enum NameStatus {
+    /// It has its target records, as far as is known.
+    UpToDate,
+    /// A request is running or due.
+    Pending,
+    /// The update failed, and is retried later.
+    Failed(NameError),
 }
 
 #[derive(Debug)]
@@ -87,49 +87,49 @@ enum Phase {
         update: Update,
         origin: Origin,
     },
-    Looking {
+    Querying {
         token: u64,
         server: usize,
-        /// Those that are to be looked at, and what was seen of those that were.
+        /// The families to query, and the results so far.
         left: Vec<Family>,
-        seen: PerFamily<Option<Seen>>,
+        observed: PerFamily<Option<ObservedRrset>>,
     },
 }
 
-/// Where that comes from which an update takes for there.
+/// How the expected contents of an update are known.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct Origin {
-    /// From a look at all of it; otherwise it is remembered, or a guess.
+    /// From queries of all families. Otherwise from the saved state, or a guess.
     is_shown: bool,
-    /// What the look showed that is another's: it is taken for a wildcard's, and nothing for there.
-    foreign: Option<Seen>,
+    /// Foreign records in a query. The update assumes that they come from a wildcard, and that the name has none.
+    foreign: Option<ObservedRrset>,
 }
 
-/// Until when nothing is tried for a target that could not be reached.
+/// A pause after a failure. It applies to one target.
 #[derive(Debug)]
-struct Rest {
+struct Pause {
     until_ms: u64,
     target: PerFamily<Option<Addresses>>,
-    trouble: Trouble,
+    error: NameError,
 }
 
-/// What the name needs to know.
+/// Read-only context of a task.
 pub(super) struct View<'w> {
     pub(super) now: Now,
     pub(super) options: &'w Options,
 }
 
-/// What the name needs of the world to go on.
-pub(super) struct World<'w> {
+/// Context of a task.
+pub(super) struct Context<'w> {
     pub(super) now: Now,
     pub(super) options: &'w Options,
     pub(super) servers: &'w mut Servers,
     pub(super) tokens: &'w mut u64,
-    pub(super) dice: &'w mut Dice,
+    pub(super) rng: &'w mut Rng,
     pub(super) notices: &'w mut Vec<Notice>,
 }
 
-impl World<'_> {
+impl Context<'_> {
     const fn view(&self) -> View<'_> {
         View { now: self.now, options: self.options }
     }
@@ -145,37 +145,37 @@ impl World<'_> {
 pub(super) struct NameTask {
     pub(super) config: NameConfig,
     pub(super) saved: SavedName,
-    /// `saved` is to be written before anything is sent.
+    /// `saved` must be written before anything is sent.
     pub(super) is_dirty: bool,
     wanted: PerFamily<Wanted>,
-    /// When the records of a family go that is without any address.
+    /// When the records of a family without addresses are removed.
     withdraw_at_ms: PerFamily<Option<u64>>,
     phase: Phase,
-    rest: Option<Rest>,
-    /// What the next update takes for there, if it is not what is remembered.
+    pause: Option<Pause>,
+    /// The expected contents for the next update, if they differ from the saved state.
     base: Option<(PerFamily<Addresses>, Origin)>,
-    /// When it is to be looked at because the outcome of an update is not known.
+    /// When the name must be queried because the outcome of an update is unknown.
     doubt_ms: Option<u64>,
-    /// Until when such an update may be carried out; `None` before that is known: a process before this one sent it.
+    /// Until when such an update may be applied. `None` if an earlier process sent it and the time is not known yet.
     late_ms: Option<u64>,
-    /// When the update or the look that is under way began.
+    /// When the current request began.
     began_ms: u64,
-    /// What is known was found wrong: a look comes before the next update.
-    must_look: bool,
+    /// The saved state was wrong, so a query comes before the next update.
+    must_query: bool,
     tried: BTreeSet<usize>,
     refusal: Option<Refusal>,
     failure: Option<Failure>,
     races: u32,
-    pace: Pace,
+    limiter: RateLimiter,
     backoff: Backoff,
-    /// The first look or update that ends uses it up, whatever it shows: what others write after it is theirs.
+    /// Cleared by the first finished query or update: later foreign records are never taken over.
     may_take_over: bool,
 }
 
-/// What is to be done for a name.
+/// The next step of a task.
 enum Need {
     Nothing,
-    Look,
+    Query,
     Update,
 }
 
@@ -192,20 +192,20 @@ impl NameTask {
             wanted: PerFamily { ipv4: Wanted::Unknown, ipv6: Wanted::Unknown },
             withdraw_at_ms: PerFamily::default(),
             phase: Phase::Idle,
-            rest: None,
+            pause: None,
             base: None,
-            must_look: false,
+            must_query: false,
             tried: BTreeSet::new(),
             refusal: None,
             failure: None,
             races: 0,
-            pace: Pace::new(UPDATES_BURST, UPDATE_PERIOD_MS),
+            limiter: RateLimiter::new(UPDATES_BURST, UPDATE_PERIOD_MS),
             backoff: Backoff::new(),
             may_take_over: take_over,
         }
     }
 
-    /// Takes up what a family shall have; says whether that is news.
+    /// Sets the target of a family. Returns whether it changed.
     pub(super) fn want(&mut self, family: Family, wanted: Wanted, now: Now) -> bool {
         let is_gone = match &wanted {
             Wanted::Unknown => None,
@@ -218,7 +218,7 @@ impl NameTask {
         is_news
     }
 
-    /// A process that ends before the time is up leaves behind since when the address is gone (`--once`).
+    /// Saves since when the address is gone, for the next process (`--once`).
     fn note_gone(&mut self, family: Family, is_gone: Option<bool>, now: Now) {
         let known_s = self.saved.gone_since_s[family];
         let since_s = match is_gone {
@@ -230,7 +230,7 @@ impl NameTask {
         self.saved.gone_since_s[family] = since_s;
         let at_ms = &mut self.withdraw_at_ms[family];
         *at_ms = if is_gone == Some(true) {
-            // A clock that went back says nothing of when that was.
+            // If the clock was set back, the time is unknown.
             let passed_s = now.unix_s.saturating_sub(since_s.unwrap_or(now.unix_s));
             let left_s = self.config.withdraw_after_s.saturating_sub(passed_s);
             at_ms.or(Some(now.ms.saturating_add(left_s.saturating_mul(1_000))))
@@ -239,84 +239,91 @@ impl NameTask {
         };
     }
 
-    pub(super) fn standing(&self, world: &View<'_>) -> Standing {
-        let Some(target) = self.target(world.now) else { return Standing::Busy };
-        match (&self.phase, &self.rest) {
-            (Phase::Idle, Some(rest)) if rest.target == target => Standing::Troubled(rest.trouble.clone()),
+    pub(super) fn status(&self, context: &View<'_>) -> NameStatus {
+        let Some(target) = self.target(context.now) else { return NameStatus::Pending };
+        match (&self.phase, &self.pause) {
+            (Phase::Idle, Some(pause)) if pause.target == target => NameStatus::Failed(pause.error.clone()),
             (Phase::Idle, _)
-                if matches!(self.need(&target, world), Need::Nothing) && self.look_ms(&target, world).is_none() =>
+                if matches!(self.need(&target, context), Need::Nothing)
+                    && self.query_at_ms(&target, context).is_none() =>
             {
-                Standing::Settled
+                NameStatus::UpToDate
             }
-            _ => Standing::Busy,
+            _ => NameStatus::Pending,
         }
     }
 
-    /// When it is to be looked at again if nothing happens before.
-    pub(super) fn wake_ms(&self, world: &View<'_>) -> Option<u64> {
-        let now = world.now;
+    /// When the task must run again if nothing else happens.
+    pub(super) fn wake_ms(&self, context: &View<'_>) -> Option<u64> {
+        let now = context.now;
         let gone =
             Family::ALL.into_iter().filter_map(|family| self.withdraw_at_ms[family]).filter(|at| *at > now.ms).min();
         let Some(target) = self.target(now).filter(|_| matches!(self.phase, Phase::Idle)) else { return gone };
-        let rested_ms = self.rest.as_ref().filter(|rest| rest.target == target).map_or(now.ms, |rest| rest.until_ms);
-        let next = match self.need(&target, world) {
-            Need::Look => Some(rested_ms.max(now.ms)),
-            Need::Update => Some(rested_ms.max(now.ms).max(self.paced_ms())),
+        let paused_until_ms =
+            self.pause.as_ref().filter(|pause| pause.target == target).map_or(now.ms, |pause| pause.until_ms);
+        let next = match self.need(&target, context) {
+            Need::Query => Some(paused_until_ms.max(now.ms)),
+            Need::Update => Some(paused_until_ms.max(now.ms).max(self.allowed_at_ms())),
             Need::Nothing => {
-                let check = self.check_at_s(&target, world.options.check_period_s);
+                let check = self.check_at_s(&target, context.options.check_period_s);
                 let after_s = check.map(|at_s| at_s.saturating_sub(now.unix_s).max(1));
                 let check_ms = after_s.map(|after_s| now.ms.saturating_add(after_s.saturating_mul(1_000)));
-                self.look_ms(&target, world).into_iter().chain(check_ms).min()
+                self.query_at_ms(&target, context).into_iter().chain(check_ms).min()
             }
         };
         next.into_iter().chain(gone).min()
     }
 
-    /// Begins what is to be done, if anything is and its time has come.
-    pub(super) fn advance(&mut self, world: &mut World<'_>) -> Option<Request> {
+    /// Begins the next step if it is due.
+    pub(super) fn advance(&mut self, context: &mut Context<'_>) -> Option<Request> {
         if !matches!(self.phase, Phase::Idle) {
             return None;
         }
-        let target = self.target(world.now)?;
-        match &self.rest {
-            Some(rest) if rest.target == target && rest.until_ms > world.now.ms => return None,
-            Some(rest) if rest.target != target => {
-                // Another address is another matter.
+        let target = self.target(context.now)?;
+        match &self.pause {
+            Some(pause) if pause.target == target && pause.until_ms > context.now.ms => return None,
+            Some(pause) if pause.target != target => {
+                // A new target starts without backoff.
                 self.backoff.reset();
                 self.begin_round();
-                self.rest = None;
+                self.pause = None;
             }
             _ => {}
         }
-        let need = self.need(&target, &world.view());
+        let need = self.need(&target, &context.view());
         match need {
             Need::Nothing => {
-                self.rest = None;
+                self.pause = None;
                 return None;
             }
-            Need::Update if self.paced_ms() > world.now.ms => return None,
-            Need::Look | Need::Update => {}
+            Need::Update if self.allowed_at_ms() > context.now.ms => return None,
+            Need::Query | Need::Update => {}
         }
-        let Some(server) = world.servers.next(&self.tried, world.now) else {
-            self.end_round(target, world);
+        let Some(server) = context.servers.next(&self.tried, context.now) else {
+            self.end_round(target, context);
             return None;
         };
         match need {
             Need::Nothing => None,
-            Need::Look => self.look(server, &target, world),
-            Need::Update => self.update(server, &target, world),
+            Need::Query => self.query(server, &target, context),
+            Need::Update => self.update(server, &target, context),
         }
     }
 
-    /// Takes up what became of a request of this name; gives the next one of the same errand.
-    pub(super) fn handle_outcome(&mut self, token: u64, outcome: Outcome, world: &mut World<'_>) -> Option<Request> {
+    /// Handles the outcome of a request. Returns the next request of the same step.
+    pub(super) fn handle_outcome(
+        &mut self,
+        token: u64,
+        outcome: Outcome,
+        context: &mut Context<'_>,
+    ) -> Option<Request> {
         match std::mem::replace(&mut self.phase, Phase::Idle) {
             Phase::Updating { token: own, server, update, origin } if own == token => {
-                self.handle_updated(server, &update, origin, outcome, world);
+                self.handle_updated(server, &update, origin, outcome, context);
                 None
             }
-            Phase::Looking { token: own, server, left, seen } if own == token => {
-                self.handle_looked(server, left, seen, outcome, world)
+            Phase::Querying { token: own, server, left, observed } if own == token => {
+                self.handle_observed(server, left, observed, outcome, context)
             }
             other => {
                 self.phase = other;
@@ -328,11 +335,11 @@ impl NameTask {
     pub(super) fn is_waiting_for(&self, token: u64) -> bool {
         match self.phase {
             Phase::Idle => false,
-            Phase::Updating { token: own, .. } | Phase::Looking { token: own, .. } => own == token,
+            Phase::Updating { token: own, .. } | Phase::Querying { token: own, .. } => own == token,
         }
     }
 
-    /// What the families shall have, those left alone excepted; `None` while something is not known.
+    /// The targets of the families that are managed. `None` while one is not known.
     fn target(&self, now: Now) -> Option<PerFamily<Option<Addresses>>> {
         let mut target = PerFamily::default();
         for family in Family::ALL {
@@ -346,26 +353,26 @@ impl NameTask {
         Some(target)
     }
 
-    /// Whether the next update is not one that another server, or a look, has to be followed by: those do not wait.
+    /// Whether the next update starts a new attempt. Retries with other servers are not rate-limited.
     fn is_first(&self) -> bool {
         self.tried.is_empty() && self.races == 0
     }
 
-    /// When the next update may go.
-    fn paced_ms(&self) -> u64 {
-        if self.is_first() { self.pace.next_ms() } else { 0 }
+    /// When the next update is allowed.
+    fn allowed_at_ms(&self) -> u64 {
+        if self.is_first() { self.limiter.next_ms() } else { 0 }
     }
 
-    fn need(&self, target: &PerFamily<Option<Addresses>>, world: &View<'_>) -> Need {
+    fn need(&self, target: &PerFamily<Option<Addresses>>, context: &View<'_>) -> Need {
         let differs = Family::ALL.into_iter().any(|family| self.differs(family, target));
-        let now_s = world.now.unix_s;
-        // A clock that went back says nothing of when that was.
+        let now_s = context.now.unix_s;
+        // If the clock was set back, the time is unknown.
         let is_past = |at| at <= now_s || self.saved.confirmed_at_s > now_s;
-        let is_due = || self.check_at_s(target, world.options.check_period_s).is_some_and(is_past);
-        let is_in_doubt = || self.look_ms(target, world).is_some_and(|at_ms| at_ms <= world.now.ms);
+        let is_due = || self.check_at_s(target, context.options.check_period_s).is_some_and(is_past);
+        let is_in_doubt = || self.query_at_ms(target, context).is_some_and(|at_ms| at_ms <= context.now.ms);
         match () {
             () if is_all_left(target) => Need::Nothing,
-            () if world.options.is_dry_run => {
+            () if context.options.is_dry_run => {
                 if differs {
                     Need::Update
                 } else {
@@ -373,22 +380,22 @@ impl NameTask {
                 }
             }
             () if self.base.is_some() => Need::Update,
-            () if self.must_look || (differs && !self.saved.has_room()) => Need::Look,
-            // Also where nothing differs: else the order would wait for whoever comes days later. Without an address
-            // there is nothing to take a record over for.
-            () if self.may_take_over && has_addresses(target) => Need::Look,
+            () if self.must_query || (differs && !self.saved.has_room()) => Need::Query,
+            // Also if nothing differs, so that `take_over` does not apply to records that appear days later. Without an
+            // address, there is no reason to take over a record.
+            () if self.may_take_over && has_addresses(target) => Need::Query,
             () if differs => Need::Update,
-            () if is_in_doubt() || is_due() => Need::Look,
+            () if is_in_doubt() || is_due() => Need::Query,
             () => Need::Nothing,
         }
     }
 
-    /// When it is to be looked at because of what is in doubt, if it is to be looked at.
-    fn look_ms(&self, target: &PerFamily<Option<Addresses>>, world: &View<'_>) -> Option<u64> {
-        self.doubt_ms.filter(|_| !world.options.is_dry_run && !is_all_left(target))
+    /// When the name must be queried because of an unknown outcome.
+    fn query_at_ms(&self, target: &PerFamily<Option<Addresses>>, context: &View<'_>) -> Option<u64> {
+        self.doubt_ms.filter(|_| !context.options.is_dry_run && !is_all_left(target))
     }
 
-    /// Whether a family, as far as is known, has something else than it shall have.
+    /// Whether the known records of a family differ from its target.
     fn differs(&self, family: Family, target: &PerFamily<Option<Addresses>>) -> bool {
         target[family].as_ref().is_some_and(|addresses| {
             let has_other_ttl = !addresses.is_empty() && self.saved.ttl != self.config.ttl;
@@ -396,34 +403,34 @@ impl NameTask {
         })
     }
 
-    /// When what is known is to be looked at again, in seconds of 1970.
+    /// When the next check is due, in seconds since 1970.
     fn check_at_s(&self, target: &PerFamily<Option<Addresses>>, period_s: u64) -> Option<u64> {
         (period_s > 0 && has_addresses(target)).then(|| self.saved.confirmed_at_s.saturating_add(period_s))
     }
 
-    fn end_round(&mut self, target: PerFamily<Option<Addresses>>, world: &mut World<'_>) {
+    fn end_round(&mut self, target: PerFamily<Option<Addresses>>, context: &mut Context<'_>) {
         let failure = self.failure.take().unwrap_or(Failure::Silence);
-        let trouble = self.refusal.map_or(Trouble::Unreachable(failure), Trouble::Refused);
-        let rest_ms = self.backoff.rest_ms(world.dice);
-        self.rest_for(rest_ms, trouble, target, world);
+        let error = self.refusal.map_or(NameError::Unreachable(failure), NameError::Refused);
+        let pause_ms = self.backoff.delay_ms(context.rng);
+        self.pause_for(pause_ms, error, target, context);
     }
 
-    fn rest(&mut self, rest_ms: u64, trouble: Trouble, world: &mut World<'_>) {
-        if let Some(target) = self.target(world.now) {
-            self.rest_for(rest_ms, trouble, target, world);
+    fn pause(&mut self, pause_ms: u64, error: NameError, context: &mut Context<'_>) {
+        if let Some(target) = self.target(context.now) {
+            self.pause_for(pause_ms, error, target, context);
         }
     }
 
-    fn rest_for(
+    fn pause_for(
         &mut self,
-        rest_ms: u64,
-        trouble: Trouble,
+        pause_ms: u64,
+        error: NameError,
         target: PerFamily<Option<Addresses>>,
-        world: &mut World<'_>,
+        context: &mut Context<'_>,
     ) {
         let name = self.config.name.clone();
-        world.notices.push(Notice::Resting { name, rest_ms, trouble: trouble.clone() });
-        self.rest = Some(Rest { until_ms: world.now.ms + rest_ms, target, trouble });
+        context.notices.push(Notice::RetryLater { name, pause_ms, error: error.clone() });
+        self.pause = Some(Pause { until_ms: context.now.ms + pause_ms, target, error });
         self.begin_round();
     }
 
@@ -435,12 +442,12 @@ impl NameTask {
     }
 }
 
-/// Whether any family shall have an address.
+/// Whether any family has a target address.
 fn has_addresses(target: &PerFamily<Option<Addresses>>) -> bool {
     Family::ALL.into_iter().any(|family| target[family].as_ref().is_some_and(|addresses| !addresses.is_empty()))
 }
 
-/// Whether nothing is to be done for any family.
+/// Whether no family is managed.
 fn is_all_left(target: &PerFamily<Option<Addresses>>) -> bool {
     Family::ALL.into_iter().all(|family| target[family].is_none())
 }

@@ -1,43 +1,43 @@
-//! Requests about one name, and what their outcomes mean.
+//! Requests for one name, and their outcomes.
 
 use super::super::{Notice, Now, Request};
-use super::{Change, NameTask, Origin, Phase, Trouble, Update, World};
+use super::{Change, Context, NameError, NameTask, Origin, Phase, Update};
 use crate::address::{Addresses, Family, PerFamily};
-use crate::limits::{ATTEMPT_LIFE_S, CONFLICT_REST_MS, LATE_MS, RACES_MAX};
-use crate::outcome::{Failure, Outcome, Refusal, Seen};
+use crate::limits::{ATTEMPT_LIFE_S, CONFLICT_PAUSE_MS, LATE_MS, RACES_MAX};
+use crate::outcome::{Failure, ObservedRrset, Outcome, Refusal};
 use crate::state::Attempt;
 use wire::number::Rcode;
 
 impl NameTask {
-    pub(super) fn look(
+    pub(super) fn query(
         &mut self,
         server: usize,
         target: &PerFamily<Option<Addresses>>,
-        world: &mut World<'_>,
+        context: &mut Context<'_>,
     ) -> Option<Request> {
-        self.began_ms = world.now.ms;
+        self.began_ms = context.now.ms;
         let left = Family::ALL.into_iter().filter(|family| target[*family].is_some()).collect();
-        self.look_on(server, left, PerFamily::default(), world)
+        self.query_next(server, left, PerFamily::default(), context)
     }
 
-    fn look_on(
+    fn query_next(
         &mut self,
         server: usize,
         left: Vec<Family>,
-        seen: PerFamily<Option<Seen>>,
-        world: &mut World<'_>,
+        observed: PerFamily<Option<ObservedRrset>>,
+        context: &mut Context<'_>,
     ) -> Option<Request> {
         let family = *left.first()?;
-        let token = world.token();
-        self.phase = Phase::Looking { token, server, left, seen };
-        Some(Request::Look { token, server, owner: self.config.name.clone(), family })
+        let token = context.token();
+        self.phase = Phase::Querying { token, server, left, observed };
+        Some(Request::Query { token, server, owner: self.config.name.clone(), family })
     }
 
     pub(super) fn update(
         &mut self,
         server: usize,
         target: &PerFamily<Option<Addresses>>,
-        world: &mut World<'_>,
+        context: &mut Context<'_>,
     ) -> Option<Request> {
         let (base, origin) = self.base.take().unwrap_or_else(|| (self.saved.confirmed.clone(), Origin::default()));
         let mut update = Update { owner: self.config.name.clone(), ttl: self.config.ttl, changes: Vec::new() };
@@ -50,22 +50,22 @@ impl NameTask {
             sets[family] = Some(to.clone());
             update.changes.push(Change { family, from: base[family].clone(), to });
         }
-        if world.options.is_dry_run {
-            world.notices.push(Notice::Would { server, update });
-            self.confirm(&sets, world.now);
+        if context.options.is_dry_run {
+            context.notices.push(Notice::DryRun { server, update });
+            self.confirm(&sets, context.now);
             self.is_dirty = false;
             return None;
         }
-        // The update is saved before it is sent. So whatever happens afterwards, the record is known as ours.
-        let sent_at_s = world.now.unix_s;
+        // The update is saved before it is sent, so its records are always known as our own.
+        let sent_at_s = context.now.unix_s;
         self.saved.attempts.retain(|attempt| attempt.sets != sets);
         self.saved.attempts.push(Attempt { sets, sent_at_s });
         self.is_dirty = true;
         if self.is_first() {
-            self.pace.take(world.now.ms);
+            self.limiter.take(context.now.ms);
         }
-        self.began_ms = world.now.ms;
-        let token = world.token();
+        self.began_ms = context.now.ms;
+        let token = context.token();
         self.phase = Phase::Updating { token, server, update: update.clone(), origin };
         Some(Request::Update { token, server, update })
     }
@@ -76,84 +76,85 @@ impl NameTask {
         update: &Update,
         origin: Origin,
         outcome: Outcome,
-        world: &mut World<'_>,
+        context: &mut Context<'_>,
     ) {
         match outcome {
             Outcome::Done => {
-                world.servers.worked(server);
+                context.servers.worked(server);
                 let mut sets = PerFamily::default();
                 update.changes.iter().for_each(|change| sets[change.family] = Some(change.to.clone()));
                 // An earlier attempt with the same contents and an unknown outcome may still be applied later.
                 if self.is_past_late() {
                     self.saved.attempts.retain(|attempt| attempt.sets != sets);
                 }
-                self.confirm(&sets, world.now);
-                world.notices.push(Notice::Updated { server, update: update.clone() });
+                self.confirm(&sets, context.now);
+                context.notices.push(Notice::Updated { server, update: update.clone() });
             }
             Outcome::Prerequisite(rcode) => {
-                world.servers.worked(server);
-                self.handle_prerequisite(rcode, origin, world);
+                context.servers.worked(server);
+                self.handle_prerequisite(rcode, origin, context);
             }
-            Outcome::Refused(_) | Outcome::Unreachable(_) | Outcome::Seen(_) => {
+            Outcome::Refused(_) | Outcome::Unreachable(_) | Outcome::Observed(_) => {
                 // An unsigned response does not prove the outcome either.
                 if matches!(outcome, Outcome::Unreachable(_) | Outcome::Refused(Refusal::Unsigned(_))) {
-                    self.doubt_ms = Some(world.now.ms);
-                    self.late_ms = Some(world.now.ms.saturating_add(LATE_MS));
+                    self.doubt_ms = Some(context.now.ms);
+                    self.late_ms = Some(context.now.ms.saturating_add(LATE_MS));
                 }
-                self.fail(server, outcome, world);
+                self.fail(server, outcome, context);
             }
         }
     }
 
     /// Handles an update whose prerequisite failed: the name does not have the expected contents.
-    fn handle_prerequisite(&mut self, rcode: Rcode, origin: Origin, world: &mut World<'_>) {
+    fn handle_prerequisite(&mut self, rcode: Rcode, origin: Origin, context: &mut Context<'_>) {
         self.races += 1;
-        // Somebody has changed the record, so look again.
-        self.must_look = true;
+        // The record was changed, so query it again.
+        self.must_query = true;
         if origin.is_shown && rcode == Rcode::NXRRSET {
-            // The first look may have shown a wildcard (RFC 4592 2.2.1). Then the name has no records.
+            // The query may have matched a wildcard (RFC 4592 2.2.1). Then the name has no records.
             self.base = Some((PerFamily::default(), Origin { is_shown: false, ..origin }));
-        } else if let Some(seen) = origin.foreign {
-            self.rest(CONFLICT_REST_MS, Trouble::Anothers(seen), world);
+        } else if let Some(observed) = origin.foreign {
+            self.pause(CONFLICT_PAUSE_MS, NameError::ForeignRecord(observed), context);
         } else if self.races > RACES_MAX {
-            let rest_ms = self.backoff.rest_ms(world.dice);
-            self.rest(rest_ms, Trouble::Anothers(Seen::default()), world);
+            let pause_ms = self.backoff.delay_ms(context.rng);
+            self.pause(pause_ms, NameError::ForeignRecord(ObservedRrset::default()), context);
         }
     }
 
-    pub(super) fn handle_looked(
+    pub(super) fn handle_observed(
         &mut self,
         server: usize,
         mut left: Vec<Family>,
-        mut seen: PerFamily<Option<Seen>>,
+        mut observed: PerFamily<Option<ObservedRrset>>,
         outcome: Outcome,
-        world: &mut World<'_>,
+        context: &mut Context<'_>,
     ) -> Option<Request> {
-        let Outcome::Seen(shown) = outcome else {
-            self.fail(server, outcome, world);
+        let Outcome::Observed(shown) = outcome else {
+            self.fail(server, outcome, context);
             return None;
         };
-        world.servers.worked(server);
-        seen[left.remove(0)] = Some(shown);
+        context.servers.worked(server);
+        observed[left.remove(0)] = Some(shown);
         if left.is_empty() {
-            self.judge(server, &seen, world);
+            self.choose_base(server, &observed, context);
         }
-        self.look_on(server, left, seen, world)
+        self.query_next(server, left, observed, context)
     }
 
-    /// Chooses what the next update can be based on, after all families were looked at. Settles if no update is needed.
-    fn judge(&mut self, server: usize, seen: &PerFamily<Option<Seen>>, world: &mut World<'_>) {
-        let Some(target) = self.target(world.now) else { return };
+    /// Chooses what the next update is based on, after all families were queried. Confirms the name if no update is
+    /// needed.
+    fn choose_base(&mut self, server: usize, observed: &PerFamily<Option<ObservedRrset>>, context: &mut Context<'_>) {
+        let Some(target) = self.target(context.now) else { return };
         let may_take_over = std::mem::take(&mut self.may_take_over);
         let mut base = self.saved.confirmed.clone();
         let mut foreign = None;
         let mut ttl = self.config.ttl;
         for family in Family::ALL {
-            // The target may have changed since the look. The look's results are still true.
-            let (Some(shown), Some(to)) = (&seen[family], &target[family]) else { continue };
+            // The target may have changed since the query. The results are still valid.
+            let (Some(shown), Some(to)) = (&observed[family], &target[family]) else { continue };
             if shown.is_alias {
-                self.must_look = true;
-                return self.rest(CONFLICT_REST_MS, Trouble::Anothers(shown.clone()), world);
+                self.must_query = true;
+                return self.pause(CONFLICT_PAUSE_MS, NameError::ForeignRecord(shown.clone()), context);
             }
             let is_own = shown.addresses == *to || self.saved.is_own(family, &shown.addresses);
             if is_own || may_take_over || shown.addresses.is_empty() {
@@ -161,8 +162,8 @@ impl NameTask {
                 self.saved.confirmed[family] = shown.addresses.clone();
                 ttl = shown.ttl.filter(|theirs| *theirs != self.config.ttl).unwrap_or(ttl);
             } else {
-                // RFC 4592: queries match a wildcard, but prerequisites do not see it. If there is no wildcard, the
-                // record belongs to somebody else and fails the prerequisite.
+                // RFC 4592: queries match a wildcard, but prerequisites do not. If there is no wildcard, the record is
+                // foreign, and the prerequisite fails.
                 base[family] = Addresses::new();
                 match to.is_empty() {
                     true => self.saved.confirmed[family] = Addresses::new(),
@@ -171,22 +172,22 @@ impl NameTask {
             }
         }
         self.saved.ttl = ttl;
-        self.saved.confirmed_at_s = world.now.unix_s;
-        self.saved.forget_old(world.now.unix_s);
+        self.saved.confirmed_at_s = context.now.unix_s;
+        self.saved.forget_old(context.now.unix_s);
         self.is_dirty = true;
-        self.reconsider_doubt(world.now);
-        self.must_look = false;
+        self.reconsider_doubt(context.now);
+        self.must_query = false;
         if foreign.is_none() && !Family::ALL.into_iter().any(|family| self.differs(family, &target)) {
             self.settle();
-            world.notices.push(Notice::Confirmed { server, name: self.config.name.clone() });
+            context.notices.push(Notice::Confirmed { server, name: self.config.name.clone() });
         } else if self.saved.has_room() {
             self.base = Some((base, Origin { is_shown: true, foreign }));
         } else {
-            // Too many updates may still take effect. With one more, our records could no longer be told from foreign
-            // ones.
+            // Too many updates may still take effect. With one more, own and foreign records could no longer be
+            // distinguished.
             let oldest = self.saved.attempts.iter().map(|attempt| attempt.sent_at_s).min().unwrap_or_default();
-            let rest_s = oldest.saturating_add(ATTEMPT_LIFE_S).saturating_sub(world.now.unix_s).min(ATTEMPT_LIFE_S);
-            self.rest(rest_s * 1_000, Trouble::Unreachable(Failure::Silence), world);
+            let pause_s = oldest.saturating_add(ATTEMPT_LIFE_S).saturating_sub(context.now.unix_s).min(ATTEMPT_LIFE_S);
+            self.pause(pause_s * 1_000, NameError::Unreachable(Failure::Silence), context);
         }
     }
 
@@ -200,13 +201,13 @@ impl NameTask {
         self.saved.confirmed_at_s = now.unix_s;
         self.is_dirty = true;
         self.reconsider_doubt(now);
-        self.must_look = false;
+        self.must_query = false;
         self.may_take_over = false;
         self.settle();
     }
 
     /// Called at the end of a request that found out the record's contents. The contents are final if no update with an
-    /// unknown outcome can change them. Otherwise the name is looked at again after that time.
+    /// unknown outcome can change them. Otherwise the name is queried again after that time.
     fn reconsider_doubt(&mut self, now: Now) {
         let late_ms = *self.late_ms.get_or_insert(now.ms.saturating_add(LATE_MS));
         let may_change = !self.is_past_late() && self.saved.may_change();
@@ -220,14 +221,14 @@ impl NameTask {
     }
 
     fn settle(&mut self) {
-        self.rest = None;
+        self.pause = None;
         self.backoff.reset();
         self.begin_round();
     }
 
     /// The server did not execute the request, so the next one is tried.
-    fn fail(&mut self, server: usize, outcome: Outcome, world: &mut World<'_>) {
-        world.servers.failed(server, world.now);
+    fn fail(&mut self, server: usize, outcome: Outcome, context: &mut Context<'_>) {
+        context.servers.failed(server, context.now);
         self.tried.insert(server);
         let why = match outcome {
             Outcome::Refused(refusal) => {
@@ -240,8 +241,10 @@ impl NameTask {
                 why
             }
             // The response belongs to another kind of request.
-            Outcome::Done | Outcome::Prerequisite(_) | Outcome::Seen(_) => "a response of another kind".to_owned(),
+            Outcome::Done | Outcome::Prerequisite(_) | Outcome::Observed(_) => {
+                "the response does not fit the request".to_owned()
+            }
         };
-        world.notices.push(Notice::ServerFailed { server, name: self.config.name.clone(), why });
+        context.notices.push(Notice::ServerFailed { server, name: self.config.name.clone(), why });
     }
 }

@@ -1,4 +1,4 @@
-//! The machine against a model of a zone, with virtual time. Each server behaves as its `Mood` says.
+//! The machine against a model of a zone, with virtual time. Each server behaves as its `ServerMode` says.
 
 mod late_updates;
 mod ownership;
@@ -9,27 +9,27 @@ mod servers;
 
 use super::*;
 use crate::address::Addresses;
-use crate::limits::{CONFLICT_REST_MS, LATE_MS, NAMES_MAX, UPDATES_BURST};
-use crate::outcome::{Failure, Refusal, Seen};
+use crate::limits::{CONFLICT_PAUSE_MS, LATE_MS, NAMES_MAX, UPDATES_BURST};
+use crate::outcome::{Failure, ObservedRrset, Refusal};
 use proptest::prelude::*;
 use wire::number::Rcode;
 
 const START: Now = Now { ms: 5_000_000, unix_s: 1_700_000_000 };
 
 /// How long a server delays an update after its client gave up.
-const HELD_MS: u64 = 2_500;
+const DELAY_MS: u64 = 2_500;
 
 /// How a server handles requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Mood {
+enum ServerMode {
     /// Works correctly.
     Works,
     /// Executes the request, but the response is lost.
     LosesResponses,
-    /// Applies an update late and without a response, as during an election. It answers looks.
-    Holds,
+    /// Applies an update late and without a response, as during an election. It answers queries.
+    Delays,
     /// Receives nothing.
-    Deaf,
+    Unreachable,
     /// Responds with SERVFAIL.
     Fails,
     /// Responds with REFUSED.
@@ -45,17 +45,17 @@ struct Lab {
     /// Addresses of a wildcard, which matches if the name has no records.
     wildcard: Addresses,
     is_alias: bool,
-    /// Contents that somebody else writes directly after the next look.
-    after_look: Option<Addresses>,
-    moods: Vec<Mood>,
+    /// Foreign contents, written directly after the next query.
+    after_query: Option<Addresses>,
+    modes: Vec<ServerMode>,
     /// The saved state on disk.
     disk: Saved,
     interfaces: Vec<InterfaceAddress>,
     /// Updates that reached a server: the time, the server and the update.
     updates: Vec<(u64, usize, Update)>,
-    looks: usize,
+    queries: usize,
     /// Delayed updates, and when they are applied.
-    held: Vec<(u64, Update)>,
+    delayed: Vec<(u64, Update)>,
     notices: Vec<Notice>,
     take_over: bool,
 }
@@ -81,13 +81,13 @@ impl Lab {
             zone: PerFamily::default(),
             wildcard: Addresses::new(),
             is_alias: false,
-            after_look: None,
-            moods: vec![Mood::Works; servers],
+            after_query: None,
+            modes: vec![ServerMode::Works; servers],
             disk,
             interfaces: Vec::new(),
             updates: Vec::new(),
-            looks: 0,
-            held: Vec::new(),
+            queries: 0,
+            delayed: Vec::new(),
             notices: Vec::new(),
             take_over: false,
         }
@@ -126,21 +126,21 @@ impl Lab {
                     let (token, outcome) = self.serve(&request);
                     self.machine.handle_outcome(token, outcome, self.now);
                 }
-                Action::Tell(notice) => self.notices.push(notice),
+                Action::Report(notice) => self.notices.push(notice),
                 Action::Probe { token, .. } => self.machine.handle_probe(token, None, self.now),
             }
         }
     }
 
     fn serve(&mut self, request: &Request) -> (u64, Outcome) {
-        let (Request::Update { token, server, .. } | Request::Look { token, server, .. }) = request;
-        let mood = self.moods[*server];
+        let (Request::Update { token, server, .. } | Request::Query { token, server, .. }) = request;
+        let mode = self.modes[*server];
         let silence = Outcome::Unreachable(Failure::Silence);
-        match mood {
-            Mood::Deaf => return (*token, silence),
-            Mood::Fails => return (*token, Outcome::Unreachable(Failure::Rcode(Rcode::SERVFAIL))),
-            Mood::Refuses => return (*token, Outcome::Refused(Refusal::Rcode(Rcode::REFUSED))),
-            Mood::Works | Mood::LosesResponses | Mood::Holds => {}
+        match mode {
+            ServerMode::Unreachable => return (*token, silence),
+            ServerMode::Fails => return (*token, Outcome::Unreachable(Failure::Rcode(Rcode::SERVFAIL))),
+            ServerMode::Refuses => return (*token, Outcome::Refused(Refusal::Rcode(Rcode::REFUSED))),
+            ServerMode::Works | ServerMode::LosesResponses | ServerMode::Delays => {}
         }
         let outcome = match request {
             Request::Update { update, .. } => {
@@ -152,23 +152,23 @@ impl Lab {
                     assert!(known.attempts.iter().any(|attempt| is_there(&attempt.sets)), "sent before it was saved");
                 }
                 self.updates.push((self.now.ms, *server, update.clone()));
-                if mood == Mood::Holds {
-                    self.held.push((self.now.ms + HELD_MS, update.clone()));
+                if mode == ServerMode::Delays {
+                    self.delayed.push((self.now.ms + DELAY_MS, update.clone()));
                     return (*token, silence);
                 }
                 self.apply(update)
             }
-            Request::Look { family, .. } => {
-                self.looks += 1;
+            Request::Query { family, .. } => {
+                self.queries += 1;
                 let (addresses, ttl) = self.shows(*family);
-                if let Some(theirs) = self.after_look.take() {
+                if let Some(theirs) = self.after_query.take() {
                     self.zone.ipv4 = (theirs, 300);
                 }
                 let ttl = (!addresses.is_empty()).then_some(ttl);
-                Outcome::Seen(Seen { addresses, ttl, is_alias: self.is_alias })
+                Outcome::Observed(ObservedRrset { addresses, ttl, is_alias: self.is_alias })
             }
         };
-        (*token, if mood == Mood::LosesResponses { silence } else { outcome })
+        (*token, if mode == ServerMode::LosesResponses { silence } else { outcome })
     }
 
     /// The answer to a query. RFC 4592 2.2.1: a wildcard matches only if the name has no records of any type.
@@ -205,10 +205,10 @@ impl Lab {
         for steps in 0.. {
             assert!(steps < 10_000, "the machine asks to be woken without end");
             let wake = self.machine.wake_ms(self.now).unwrap_or(u64::MAX).max(self.now.ms);
-            let held = self.held.iter().map(|(at, _)| *at).min().unwrap_or(u64::MAX);
-            let next = wake.min(held).min(end);
+            let delayed = self.delayed.iter().map(|(at, _)| *at).min().unwrap_or(u64::MAX);
+            let next = wake.min(delayed).min(end);
             self.now = Now { ms: next, unix_s: START.unix_s + (next - START.ms) / 1_000 };
-            for (_, update) in self.held.extract_if(.., |(at, _)| *at <= next).collect::<Vec<_>>() {
+            for (_, update) in self.delayed.extract_if(.., |(at, _)| *at <= next).collect::<Vec<_>>() {
                 self.apply(&update);
             }
             self.machine.handle_time(self.now);
@@ -219,8 +219,8 @@ impl Lab {
         }
     }
 
-    fn standing(&self) -> Standing {
-        self.machine.standings(self.now).next().unwrap().1
+    fn status(&self) -> NameStatus {
+        self.machine.name_statuses(self.now).next().unwrap().1
     }
 
     fn has(&self, family: Family) -> Vec<String> {

@@ -3,13 +3,13 @@
 use super::*;
 
 #[test]
-fn both_families_go_in_one_update_and_nothing_follows() {
+fn both_families_are_in_one_update() {
     let mut lab = Lab::new(1);
     lab.set_addresses(&["192.0.2.1", "2001:db8::1"]);
     assert_eq!((lab.has(Family::V4), lab.has(Family::V6)), (vec!["192.0.2.1".into()], vec!["2001:db8::1".into()]));
-    assert_eq!((lab.updates.len(), lab.standing()), (1, Standing::Settled));
+    assert_eq!((lab.updates.len(), lab.status()), (1, NameStatus::UpToDate));
     lab.pass(3_000_000);
-    assert_eq!((lab.updates.len(), lab.looks), (1, 0));
+    assert_eq!((lab.updates.len(), lab.queries), (1, 0));
 }
 
 #[test]
@@ -18,11 +18,11 @@ fn a_new_address_replaces_the_old_one_when_it_has_settled() {
     lab.set_addresses(&["192.0.2.1"]);
     lab.pass(1_000);
     lab.set_addresses(&["192.0.2.2"]);
-    assert_eq!(lab.standing(), Standing::Busy);
+    assert_eq!(lab.status(), NameStatus::Pending);
     lab.pass(199);
     assert_eq!(lab.has(Family::V4), ["192.0.2.1"]);
     lab.pass(1);
-    assert_eq!((lab.has(Family::V4), lab.standing()), (vec!["192.0.2.2".into()], Standing::Settled));
+    assert_eq!((lab.has(Family::V4), lab.status()), (vec!["192.0.2.2".into()], NameStatus::UpToDate));
     // An address that is gone for a shorter time causes no update.
     lab.set_addresses(&[]);
     lab.pass(100);
@@ -32,7 +32,7 @@ fn a_new_address_replaces_the_old_one_when_it_has_settled() {
 }
 
 #[test]
-fn records_go_when_there_has_been_no_address_for_long() {
+fn records_are_removed_after_a_time_without_address() {
     let mut lab = Lab::new(1);
     lab.set_addresses(&["192.0.2.1", "2001:db8::1"]);
     lab.set_addresses(&["192.0.2.1"]);
@@ -41,29 +41,29 @@ fn records_go_when_there_has_been_no_address_for_long() {
     lab.pass(300);
     assert!(lab.has(Family::V6).is_empty());
     assert_eq!(lab.has(Family::V4), ["192.0.2.1"]);
-    assert_eq!((lab.updates.len(), lab.standing()), (2, Standing::Settled));
+    assert_eq!((lab.updates.len(), lab.status()), (2, NameStatus::UpToDate));
     assert_eq!(lab.updates[1].2.changes.len(), 1, "the other family is not changed");
 }
 
 #[test]
-fn a_record_that_went_missing_is_found_out_and_written_again() {
+fn a_missing_record_is_detected_and_restored() {
     let mut lab = Lab::new(1);
     lab.set_addresses(&["192.0.2.1"]);
     lab.zone = PerFamily::default();
     lab.pass(3_500_000);
-    assert_eq!(lab.looks, 0);
+    assert_eq!(lab.queries, 0);
     lab.pass(200_000);
-    assert_eq!((lab.has(Family::V4), lab.standing()), (vec!["192.0.2.1".into()], Standing::Settled));
+    assert_eq!((lab.has(Family::V4), lab.status()), (vec!["192.0.2.1".into()], NameStatus::UpToDate));
     // The check is repeated, and the time of the last one is reported.
-    let looks = lab.looks;
+    let looks = lab.queries;
     lab.pass(3_700_000);
-    assert!(lab.looks > looks && lab.updates.len() == 2);
+    assert!(lab.queries > looks && lab.updates.len() == 2);
     let (_, confirmed) = lab.machine.confirmed_at_s().next().unwrap();
     assert!(lab.now.unix_s - confirmed < 3_600);
 }
 
 #[test]
-fn flapping_gives_few_updates_and_the_last_address_wins() {
+fn flapping_addresses_cause_few_updates_and_the_last_one_wins() {
     let mut lab = Lab::new(1);
     lab.set_addresses(&["192.0.2.1"]);
     for round in 0..300 {
@@ -86,19 +86,19 @@ fn flapping_gives_few_updates_and_the_last_address_wins() {
 }
 
 #[test]
-fn a_dry_run_says_what_it_would_do_and_does_nothing() {
+fn a_dry_run_only_reports_changes() {
     let mut lab = Lab::new(1);
     lab.machine = Machine::new(&lab.config, lab.disk.clone(), Options { is_dry_run: true, ..options(false) });
     lab.set_addresses(&["192.0.2.1"]);
     lab.pass(10_000_000);
-    let would: Vec<_> = lab.notices.iter().filter(|notice| matches!(notice, Notice::Would { .. })).collect();
-    assert!(matches!(would[..], [Notice::Would { update, .. }] if update.changes[0].to == set(&["192.0.2.1"])));
-    assert!(lab.updates.is_empty() && lab.looks == 0 && lab.disk.names.is_empty());
+    let would: Vec<_> = lab.notices.iter().filter(|notice| matches!(notice, Notice::DryRun { .. })).collect();
+    assert!(matches!(would[..], [Notice::DryRun { update, .. }] if update.changes[0].to == set(&["192.0.2.1"])));
+    assert!(lab.updates.is_empty() && lab.queries == 0 && lab.disk.names.is_empty());
 }
 
 #[test]
-fn the_outside_address_is_published_and_stays_while_probes_are_silent() {
-    let mut lab = Lab::with("ipv4 = \"outside\"\nipv6 = \"off\"\n[[outside.probe]]\nstun = \"192.0.2.9\"\n", 1);
+fn the_public_address_is_published_and_kept_while_probes_fail() {
+    let mut lab = Lab::with("ipv4 = \"public\"\nipv6 = \"off\"\n[[public_address.probe]]\nstun = \"192.0.2.9\"\n", 1);
     let probe = |lab: &mut Lab| {
         let mut asked = None;
         while let Some(action) = lab.machine.poll_action() {
@@ -111,10 +111,10 @@ fn the_outside_address_is_published_and_stays_while_probes_are_silent() {
     };
     lab.machine.handle_interfaces(Vec::new(), lab.now);
     let token = probe(&mut lab).unwrap();
-    assert_eq!(lab.standing(), Standing::Busy);
+    assert_eq!(lab.status(), NameStatus::Pending);
     lab.machine.handle_probe(token, Some("1.1.1.1".parse().unwrap()), lab.now);
     lab.act();
-    assert_eq!((lab.has(Family::V4), lab.standing()), (vec!["1.1.1.1".into()], Standing::Settled));
+    assert_eq!((lab.has(Family::V4), lab.status()), (vec!["1.1.1.1".into()], NameStatus::UpToDate));
     lab.pass(3_000_000);
     assert_eq!((lab.has(Family::V4), lab.updates.len()), (vec!["1.1.1.1".into()], 1));
 }

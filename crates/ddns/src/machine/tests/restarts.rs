@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_went_before_a_restart_is_withdrawn_when_its_time_is_up() {
+fn an_address_lost_before_a_restart_is_withdrawn_in_time() {
     let mut lab = Lab::new(1);
     lab.set_addresses(&["192.0.2.1", "2001:db8::1"]);
     lab.set_addresses(&["192.0.2.1"]);
@@ -11,14 +11,14 @@ fn what_went_before_a_restart_is_withdrawn_when_its_time_is_up() {
     for _ in 0..2 {
         lab.pass(4_000);
         lab.restart();
-        assert_eq!((lab.updates.len(), lab.standing()), (1, Standing::Settled));
+        assert_eq!((lab.updates.len(), lab.status()), (1, NameStatus::UpToDate));
     }
     lab.now = Now { ms: START.ms, unix_s: START.unix_s + 9 };
     lab.restart();
     assert_eq!(lab.updates.len(), 1);
     lab.now.unix_s += 1;
     lab.restart();
-    assert_eq!((lab.updates.len(), lab.zone.ipv6.0.len(), lab.standing()), (2, 0, Standing::Settled));
+    assert_eq!((lab.updates.len(), lab.zone.ipv6.0.len(), lab.status()), (2, 0, NameStatus::UpToDate));
     // If the address comes back, the withdrawal time begins again when it goes.
     lab.set_addresses(&["192.0.2.1", "2001:db8::1"]);
     lab.pass(1_000);
@@ -26,12 +26,12 @@ fn what_went_before_a_restart_is_withdrawn_when_its_time_is_up() {
 }
 
 #[test]
-fn a_restart_changes_nothing_and_asks_nobody() {
+fn a_restart_sends_no_requests() {
     let mut lab = Lab::new(1);
     lab.set_addresses(&["192.0.2.1", "2001:db8::1"]);
     lab.restart();
     lab.pass(1_000);
-    assert_eq!((lab.updates.len(), lab.looks, lab.standing()), (1, 0, Standing::Settled));
+    assert_eq!((lab.updates.len(), lab.queries, lab.status()), (1, 0, NameStatus::UpToDate));
     // A changed TTL needs an update.
     lab.config.names[0].ttl = 90;
     lab.restart();
@@ -62,7 +62,7 @@ fn keep(names: &[String], mut disk: Saved, now: &mut Now) -> Saved {
 }
 
 #[test]
-fn names_that_are_not_configured_any_more_go_before_the_file_is_too_large_to_be_read() {
+fn unconfigured_names_are_removed_before_the_file_is_too_large() {
     let named = |letter: &str, count: usize| (0..count).map(|at| format!("{letter}{at:02}")).collect::<Vec<_>>();
     let (mut disk, mut now) = (Saved::new("example.test."), START);
     for names in [named("b", NAMES_MAX), named("c", NAMES_MAX), named("a", 1)] {

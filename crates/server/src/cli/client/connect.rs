@@ -1,8 +1,8 @@
-//! How the API's client gets to a node, and that no stranger gets its token.
+//! Connections of the API client to a node. Only processes of trusted users get the token.
 //!
-//! A node that the command line knows by its directory is asked over its Unix socket. Where there is no such file, as
-//! with older software, the node is asked over TCP if the process that listens there is of a user that can read the
-//! token anyway: root, the owner of the directory, or the caller.
+//! A node in a known directory is reached over its Unix socket. Without a socket (older software) it is reached over
+//! TCP, if the process that listens there belongs to a user who can read the token anyway: root, the owner of the
+//! directory, or the caller.
 
 use super::listeners;
 use crate::files::local_socket;
@@ -19,28 +19,29 @@ use ureq::unversioned::transport::{
     Buffers, ConnectionDetails, Connector, Either, LazyBuffers, NextTimeout, TcpConnector, Transport,
 };
 
-/// How nodes are reached.
+/// Connects to nodes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Ways {
-    /// The sockets of nodes that are known by their directory.
+pub(crate) struct NodeConnector {
+    /// The Unix sockets of nodes in the directory.
     pub(crate) sockets: BTreeMap<SocketAddr, PathBuf>,
-    /// Users whose processes may have the token over TCP; whoever listens, where the caller has named node and token.
+    /// Users whose processes may get the token over TCP. `None` allows all: the caller chose both node and token.
     pub(crate) users: Option<Vec<u32>>,
 }
 
-impl Ways {
-    /// What may be believed about a cluster whose files are in `dir`.
+impl NodeConnector {
+    /// The connector for a cluster whose files are in `dir`.
     pub(crate) fn of(dir: &Path, sockets: BTreeMap<SocketAddr, PathBuf>) -> Self {
         let owner = std::fs::metadata(dir).map(|dir| dir.uid());
         let users = [0, crate::node::system::effective_user()].into_iter().chain(owner);
         Self { sockets, users: Some(users.collect()) }
     }
 
-    /// Refuses a listener on this machine that is not of one of the users. What is on other machines cannot be seen.
+    /// Refuses a listener on this machine that belongs to another user. Other machines cannot be checked.
     fn check(&self, address: SocketAddr) -> io::Result<()> {
         let Some(users) = &self.users else { return Ok(()) };
-        let listeners = listeners::users(address)
-            .map_err(|error| refused(format!("cannot see who listens on {address}, so it gets no token: {error}")))?;
+        let listeners = listeners::users(address).map_err(|error| {
+            refused(format!("cannot send the token: cannot find out which user listens on {address}: {error}"))
+        })?;
         match listeners.iter().find(|user| !users.contains(user)) {
             Some(user) => Err(refused(format!(
                 "cannot send the token: the process on {address} belongs to user {user}, not to this node"
@@ -50,17 +51,17 @@ impl Ways {
     }
 }
 
-/// As when nobody listens: the node has nothing of the request.
+/// As if nothing listened there: the node did not get the request.
 fn refused(why: String) -> io::Error {
     io::Error::new(ErrorKind::ConnectionRefused, why)
 }
 
-impl Connector for Ways {
+impl Connector for NodeConnector {
     type Out = Either<UnixTransport, <TcpConnector as Connector>::Out>;
 
     fn connect(&self, details: &ConnectionDetails, chained: Option<()>) -> Result<Option<Self::Out>, Error> {
         let Some(&address) = details.addrs.first() else { return Err(Error::HostNotFound) };
-        // A socket that is there and refuses is that of a node that does not run.
+        // A socket that refuses connections belongs to a stopped node.
         if let Some(path) = self.sockets.get(&address).filter(|path| path.symlink_metadata().is_ok()) {
             let wait = details.timeout.not_zero().map(|wait| *wait);
             let stream = local_socket::connect(path, wait).map_err(|error| match error.kind() {
@@ -72,7 +73,7 @@ impl Connector for Ways {
         }
         self.check(address)?;
         let stream = TcpConnector::default().connect(details, chained)?;
-        // And again, or a listener could take the node's place between the look and the connection.
+        // Check again: the listener may have changed before the connection.
         self.check(address)?;
         Ok(stream.map(Either::B))
     }
@@ -117,7 +118,7 @@ impl Transport for UnixTransport {
     }
 
     fn is_open(&mut self) -> bool {
-        // Nothing is to be read between two responses, not even the end.
+        // Between two responses there is nothing to read, not even the end of the stream.
         let look = |stream: &mut UnixStream| stream.read(&mut [0]);
         let seen = self.stream.set_nonblocking(true).and_then(|()| look(&mut self.stream));
         let is_open = seen.is_err_and(|error| error.kind() == ErrorKind::WouldBlock);

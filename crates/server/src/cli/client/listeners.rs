@@ -1,15 +1,15 @@
-//! Who listens on a TCP port of this machine: what `/proc/net/tcp` says.
+//! The users that listen on a TCP port of this machine, from `/proc/net/tcp`.
 
 use crate::limits::LISTENERS_BYTES_MAX;
 use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
-/// State of a socket that listens, as the kernel numbers them.
+/// The kernel's number for the state LISTEN.
 const LISTEN: &str = "0A";
 
-/// The users whose processes listen where a connection to `address` would end; none if nobody does on this machine.
+/// The users whose processes would get a connection to `address`. Empty if it is not of this machine.
 pub(super) fn users(address: SocketAddr) -> io::Result<Vec<u32>> {
-    // Only an address of this machine can be bound; what listens on all addresses is not on those of others.
+    // Only an address of this machine can be bound.
     if UdpSocket::bind((address.ip(), 0)).is_err() {
         return Ok(Vec::new());
     }
@@ -29,7 +29,7 @@ fn read(path: &str) -> io::Result<String> {
     if length < LISTENERS_BYTES_MAX { Ok(text) } else { Err(io::Error::other(format!("{path} is too long"))) }
 }
 
-/// The same in one table: a line for each socket, with its own address, its peer's, its state, and its user eighth.
+/// The same from one table. Each line is a socket: its address, the peer's address, its state, and later its user.
 fn users_in(table: &str, address: SocketAddr) -> Vec<u32> {
     let user = |line: &str| {
         let mut fields = line.split_ascii_whitespace();

@@ -1,4 +1,4 @@
-//! Which node is asked next, and when none is.
+//! Which node gets a request after a failure.
 
 use super::*;
 use crate::problem::OUTCOME_UNKNOWN;
@@ -12,59 +12,59 @@ fn names_are_escaped_in_queries() {
 }
 
 #[test]
-fn a_cluster_that_is_not_there_is_named_with_a_hint() {
+fn a_missing_cluster_is_an_error_with_a_hint() {
     let dir = crate::test_dir("client");
     let target = Target { dir: dir.path().to_owned(), api: None, token_file: None, timeout: None };
     let problem = Client::find(&target).err().unwrap();
     assert_eq!(problem.exit, Exit::Unreachable);
     assert!(problem.to_string().contains("cluster.json") && problem.to_string().contains("--dir"));
-    let client = Client::new(vec![nobody()], Ways::default(), None);
+    let client = Client::new(vec![closed_port()], NodeConnector::default(), None);
     assert_eq!(client.get("/v1/status").err().unwrap().exit, Exit::Unreachable);
 }
 
-/// A port that was free a moment ago: nobody answers.
-fn nobody() -> SocketAddr {
+/// A closed port.
+fn closed_port() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
-/// What a node says to anything but the question how it is.
+/// The response of a fake node to all requests but those for its status.
 #[derive(Clone, Copy)]
-pub(in crate::cli) enum Says {
-    /// It ends the connection when it has the whole request.
+pub(in crate::cli) enum FakeResponse {
+    /// Closes the connection after the whole request.
     Nothing,
     /// Reads the whole request and never answers.
     Stalls,
-    /// A status, and why.
+    /// A status, and an error text.
     Status(u16, &'static str),
 }
 
-/// A node that answers requests so; what it was asked, beside how it is.
+/// A node that sends the same response to all requests, and records them.
 pub(in crate::cli) struct FakeNode {
     pub(in crate::cli) api: SocketAddr,
-    asked: Arc<Mutex<Vec<String>>>,
+    requests: Arc<Mutex<Vec<String>>>,
 }
 
 impl FakeNode {
-    pub(in crate::cli) fn start(says: Says) -> Self {
+    pub(in crate::cli) fn start(response: FakeResponse) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let (api, asked) = (listener.local_addr().unwrap(), Arc::new(Mutex::new(Vec::new())));
-        let seen = Arc::clone(&asked);
+        let (api, requests) = (listener.local_addr().unwrap(), Arc::new(Mutex::new(Vec::new())));
+        let seen = Arc::clone(&requests);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let seen = Arc::clone(&seen);
-                std::thread::spawn(move || serve(&stream, says, &seen));
+                std::thread::spawn(move || serve(&stream, response, &seen));
             }
         });
-        Self { api, asked }
+        Self { api, requests }
     }
 
-    pub(in crate::cli) fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(in crate::cli) fn requests(&self) -> Vec<String> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// Reads requests until it is to end the connection.
-fn serve(stream: &TcpStream, says: Says, seen: &Mutex<Vec<String>>) {
+/// Serves requests until the connection is closed.
+fn serve(stream: &TcpStream, response: FakeResponse, seen: &Mutex<Vec<String>>) {
     let mut reader = BufReader::new(stream);
     loop {
         let (mut first, mut length) = (String::new(), 0);
@@ -87,12 +87,12 @@ fn serve(stream: &TcpStream, says: Says, seen: &Mutex<Vec<String>>) {
             (200, serde_json::to_string(&StatusJson::of_a_leader()).unwrap())
         } else {
             seen.lock().unwrap_or_else(PoisonError::into_inner).push(first.replace(" HTTP/1.1\r\n", ""));
-            match says {
-                Says::Nothing => return,
-                Says::Stalls => loop {
+            match response {
+                FakeResponse::Nothing => return,
+                FakeResponse::Stalls => loop {
                     std::thread::park();
                 },
-                Says::Status(status, why) => (status, format!("{{\"error\":\"{why}\",\"hint\":\"\"}}")),
+                FakeResponse::Status(status, why) => (status, format!("{{\"error\":\"{why}\",\"hint\":\"\"}}")),
             }
         };
         let head = format!("HTTP/1.1 {status} Said\r\ncontent-length: {}\r\n\r\n", body.len());
@@ -102,15 +102,15 @@ fn serve(stream: &TcpStream, says: Says, seen: &Mutex<Vec<String>>) {
     }
 }
 
-/// The first node says this, the second one does as asked.
-fn two(says: Says) -> ([FakeNode; 2], Client) {
-    let nodes = [FakeNode::start(says), FakeNode::start(Says::Status(200, ""))];
-    let client = Client::new(nodes.iter().map(|node| node.api).collect(), Ways::default(), None);
+/// Two nodes: the first one sends this response, the second one succeeds.
+fn two(response: FakeResponse) -> ([FakeNode; 2], Client) {
+    let nodes = [FakeNode::start(response), FakeNode::start(FakeResponse::Status(200, ""))];
+    let client = Client::new(nodes.iter().map(|node| node.api).collect(), NodeConnector::default(), None);
     (nodes, client)
 }
 
 #[test]
-fn a_change_that_a_node_has_and_says_nothing_of_is_given_to_no_other() {
+fn a_change_with_an_unknown_outcome_is_not_sent_to_another_node() {
     for (method, path, look) in [
         ("DELETE", "/v1/keys?name=a.", "key list"),
         ("POST", "/v1/zone?zone=a.", "zone list"),
@@ -118,68 +118,71 @@ fn a_change_that_a_node_has_and_says_nothing_of_is_given_to_no_other() {
         ("PATCH", "/v1/zone?zone=a.", "zone list"),
         ("POST", "/v1/tokens", "cluster status"),
     ] {
-        let ([first, second], client) = two(Says::Nothing);
+        let ([first, second], client) = two(FakeResponse::Nothing);
         let problem = client.change(method, path, b"body").err().unwrap();
-        assert_eq!(first.asked(), [format!("{method} {path}")]);
-        assert!(second.asked().is_empty(), "it may have been done");
+        assert_eq!(first.requests(), [format!("{method} {path}")]);
+        assert!(second.requests().is_empty(), "it may have been done");
         assert_eq!(problem.exit, Exit::Unknown);
-        let said = problem.to_string();
-        assert!(said.contains("the outcome is unknown") && said.contains(look), "{said}");
-        assert!(said.contains(&first.api.to_string()), "{said}");
+        let message = problem.to_string();
+        assert!(message.contains("the outcome is unknown") && message.contains(look), "{message}");
+        assert!(message.contains(&first.api.to_string()), "{message}");
     }
 }
 
 #[test]
-fn a_question_goes_to_the_next_node() {
-    let ([first, second], client) = two(Says::Nothing);
+fn a_failed_read_goes_to_the_next_node() {
+    let ([first, second], client) = two(FakeResponse::Nothing);
     assert!(client.get("/v1/keys").is_ok());
-    assert_eq!((first.asked(), second.asked()), (vec!["GET /v1/keys".to_owned()], vec!["GET /v1/keys".to_owned()]));
+    assert_eq!(
+        (first.requests(), second.requests()),
+        (vec!["GET /v1/keys".to_owned()], vec!["GET /v1/keys".to_owned()])
+    );
 }
 
 #[test]
-fn a_change_that_no_node_has_yet_goes_to_the_next_node() {
-    let ([first, second], client) = two(Says::Status(503, "no leader took it; nothing was done"));
+fn a_change_that_was_not_made_goes_to_the_next_node() {
+    let ([first, second], client) = two(FakeResponse::Status(503, "no leader took it; nothing was done"));
     assert!(client.change("DELETE", "/v1/keys?name=a.", &[]).is_ok());
-    assert_eq!((first.asked().len(), second.asked().len()), (1, 1));
-    let client = Client::new(vec![nobody(), second.api], Ways::default(), None);
+    assert_eq!((first.requests().len(), second.requests().len()), (1, 1));
+    let client = Client::new(vec![closed_port(), second.api], NodeConnector::default(), None);
     assert!(client.change("DELETE", "/v1/keys?name=a.", &[]).is_ok());
-    assert_eq!(second.asked().len(), 2);
+    assert_eq!(second.requests().len(), 2);
 }
 
 #[test]
-fn what_nobody_knows_is_not_told_as_not_done() {
-    for says in [Says::Nothing, Says::Status(504, NOBODY_KNOWS)] {
-        let ([_, second], client) = two(says);
+fn an_unknown_outcome_is_not_reported_as_a_failure() {
+    for response in [FakeResponse::Nothing, FakeResponse::Status(504, OUTCOME_UNKNOWN_WIRE)] {
+        let ([_, second], client) = two(response);
         let problem = client.change("DELETE", "/v1/keys?name=a.", &[]).err().unwrap().of("the key was not removed");
         assert_eq!((problem.what.as_str(), problem.exit), (OUTCOME_UNKNOWN, Exit::Unknown));
         assert!(problem.hint.as_ref().unwrap().contains("key list"), "{problem}");
-        assert!(second.asked().is_empty());
+        assert!(second.requests().is_empty());
     }
-    let (_, client) = two(Says::Status(504, "the leadership did not move"));
-    let problem = client.change("POST", "/v1/leader", &[]).err().unwrap().of("the leadership was not handed over");
-    assert_eq!(problem.what, "the leadership was not handed over");
+    let (_, client) = two(FakeResponse::Status(504, "the leadership was not transferred"));
+    let problem = client.change("POST", "/v1/leader", &[]).err().unwrap().of("cannot transfer the leadership");
+    assert_eq!(problem.what, "cannot transfer the leadership");
 }
 
 #[test]
-fn a_node_that_stands_still_is_waited_for_no_longer_than_the_timeout() {
-    let ([_, second], mut client) = two(Says::Stalls);
+fn a_hanging_node_delays_a_change_by_the_timeout_at_most() {
+    let ([_, second], mut client) = two(FakeResponse::Stalls);
     client.timeout = Some(Duration::from_millis(500));
     let start = Instant::now();
     let problem = client.change("PATCH", "/v1/zone?zone=a.", &[]).err().unwrap().of("the options were not changed");
     assert_eq!((problem.what.as_str(), problem.exit), (OUTCOME_UNKNOWN, Exit::Unknown), "{problem}");
     assert!(problem.why.contains("no answer in time"), "{problem}");
-    assert!(second.asked().is_empty(), "the first node has it");
+    assert!(second.requests().is_empty(), "the first node has it");
     // Every later call fails too: the time limit is used up.
     let problem = client.change("PATCH", "/v1/zone?zone=a.", &[]).err().unwrap();
     assert_eq!(problem.exit, Exit::Unreachable, "{problem}");
     assert!(start.elapsed() < Duration::from_secs(20));
-    assert!(second.asked().is_empty());
+    assert!(second.requests().is_empty());
 }
 
 #[test]
-fn a_question_is_bounded_over_all_nodes() {
-    let (_, mut client) = two(Says::Stalls);
-    let third = FakeNode::start(Says::Stalls);
+fn the_timeout_of_a_read_covers_all_nodes() {
+    let (_, mut client) = two(FakeResponse::Stalls);
+    let third = FakeNode::start(FakeResponse::Stalls);
     client.nodes = vec![client.nodes[0], third.api];
     client.timeout = Some(Duration::from_millis(500));
     let start = Instant::now();

@@ -1,4 +1,4 @@
-//! `cluster backup`: the state of a cluster as one file, and the key that opens the secrets in it.
+//! `cluster backup`: writes the state of a cluster to one file, and the data key to another.
 
 use super::super::Target;
 use super::super::client::Client;
@@ -14,22 +14,26 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// Ending of a file that is not whole yet.
+/// Suffix of an incomplete file.
 const PARTIAL: &str = "partial";
-/// Ending of the file of the data key.
+/// Suffix of the data key's file.
 const KEY: &str = "key";
 
 pub(super) fn run(file: &Path, with_data_key: bool, target: &Target) -> Result<(), Problem> {
     let key_file = with_ending(file, KEY);
     for made in [Some(file), with_data_key.then_some(key_file.as_path())].into_iter().flatten() {
         if made.exists() {
-            return Err(Problem::new(Exit::Refused, "there is a file of that name", "it is never overwritten")
-                .at(made.display())
-                .hint("name another file"));
+            return Err(Problem::new(
+                Exit::Refused,
+                "cannot write the backup",
+                "the file exists, and is never overwritten",
+            )
+            .at(made.display())
+            .hint("choose another file name"));
         }
     }
     let partial = with_ending(file, PARTIAL);
-    // A data key that the state is sealed with may be gone when it has come: another took its place meanwhile.
+    // The data key may be replaced during the download, so it is read before and after.
     let before = if with_data_key { Some(load_keys(target)?) } else { None };
     let outcome = fetch(&partial, target).and_then(|index| {
         let keys = before.map(|before| with_newer(before, target)).transpose()?;
@@ -41,18 +45,18 @@ pub(super) fn run(file: &Path, with_data_key: bool, target: &Target) -> Result<(
         Ok((index, bytes))
     });
     let (index, bytes) = outcome.inspect_err(|_| {
-        // Nothing half done is left; that it is not there is no error.
+        // No incomplete file is left. It may not exist yet.
         let _ = std::fs::remove_file(&partial);
     })?;
     let key = if with_data_key {
-        format!("the data key that opens its secrets is in {}; keep the two apart", key_file.display())
+        format!("the data key for its secrets is in {}; store the two files in different places", key_file.display())
     } else {
-        "its secrets open with the cluster's data.key only: keep a copy of that too, elsewhere".to_owned()
+        "its secrets are sealed with the cluster's data.key: keep a copy of that key in another place".to_owned()
     };
-    print(&format!("{}: {bytes} bytes, verified, all up to entry {index}\n{key}", file.display()))
+    print(&format!("{}: {bytes} bytes, verified, up to entry {index}\n{key}", file.display()))
 }
 
-/// Gives the index of the last entry in it.
+/// Downloads the backup. Returns the index of its last entry.
 fn fetch(partial: &Path, target: &Target) -> Result<String, Problem> {
     let mut made = BufWriter::new(File::create(partial).map_err(|error| unwritten(partial, &error))?);
     let headers = Client::find(target)?.download("/v1/backup", &mut made)?;
@@ -60,32 +64,31 @@ fn fetch(partial: &Path, target: &Target) -> Result<String, Problem> {
     Ok(headers.get(INDEX).and_then(|value| value.to_str().ok()).unwrap_or("unknown").to_owned())
 }
 
-/// Reads all of it again, as a restore will, with these data keys if they are given.
+/// Reads the whole backup again, as a restore does, with these data keys if they are given.
 fn verify(file: &Path, keys: Option<&DataKeys>) -> Result<u64, Problem> {
     let (disk, name) = source(file)?;
     let damaged = |error| Problem::new(Exit::Failed, "the backup is damaged", error).at(file.display());
     let backup = Backup::open(&disk, &name).map_err(damaged)?;
     let Some(keys) = keys else { return backup.verify(&disk).map_err(damaged) };
-    let none = || Problem::new(Exit::Input, "the data key cannot be read", "there is none in it");
+    let none = || Problem::new(Exit::Input, "cannot read the data key", "the file has no key");
     backup.verify_with_key(&disk, &keys.to_replica().ok_or_else(none)?).map_err(|error| match error {
         RestoreFailure::DataKey(_) => Problem::new(Exit::Failed, "the data key does not open the backup", error).hint(
-            "run this on a machine of the cluster, with its directory as --dir; while the key is replaced, again",
+            "run this on a machine of the cluster, with its directory as --dir; during a data key rotation, retry",
         ),
         error => Problem::new(Exit::Failed, "the backup is damaged", error).at(file.display()),
     })
 }
 
-/// The directory of a file, to be read from, and its name.
+/// A reader of a file's directory, and the file's name.
 pub(super) fn source(file: &Path) -> Result<(StartReads, String), Problem> {
-    let name = file
-        .file_name()
-        .and_then(|name| name.to_str())
-        .ok_or_else(|| Problem::new(Exit::Usage, "that is no name of a file", "it has none").at(file.display()))?;
+    let name = file.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
+        Problem::new(Exit::Usage, "cannot read the backup", "the path has no file name").at(file.display())
+    })?;
     let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     Ok((StartReads::new(dir), name.to_owned()))
 }
 
-/// What the node that has this directory holds.
+/// The data keys in the directory of the cluster.
 fn load_keys(target: &Target) -> Result<DataKeys, Problem> {
     let layout = Layout::new(&target.dir);
     let from = match layout.configs().first() {
@@ -93,13 +96,13 @@ fn load_keys(target: &Target) -> Result<DataKeys, Problem> {
         None => DataKeyFile::new(&layout.data_key(), None),
     };
     from.load().map_err(|error| {
-        Problem::new(Exit::Input, "the data key cannot be read", error)
+        Problem::new(Exit::Input, "cannot read the data key", error)
             .at(from.path().display())
             .hint("run this on a machine of the cluster, with its directory as --dir")
     })
 }
 
-/// These data keys, and those that came since they were read.
+/// These data keys, and those that were added since they were read.
 fn with_newer(mut keys: DataKeys, target: &Target) -> Result<DataKeys, Problem> {
     keys.keys.extend(&load_keys(target)?.keys);
     Ok(keys)
@@ -118,5 +121,5 @@ fn sync_dir(file: &Path) -> io::Result<()> {
 }
 
 fn unwritten(file: &Path, error: &io::Error) -> Problem {
-    Problem::new(Exit::Failed, "the backup cannot be written", error).at(file.display())
+    Problem::new(Exit::Failed, "cannot write the backup", error).at(file.display())
 }

@@ -1,4 +1,4 @@
-//! Changes of membership, and of who leads.
+//! Changes of the members and of the leader.
 
 use super::super::Target;
 use super::super::client::{Client, query};
@@ -9,20 +9,19 @@ use crate::config::address::PeerAddress;
 use crate::problem::{Exit, Problem};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How often a leader that must hand over first is asked again.
+/// Requests to a leader that must first transfer the leadership.
 const TRIES_MAX: usize = 10;
-/// Time that it has in between.
+/// Time between them.
 const PAUSE: Duration = Duration::from_millis(500);
 
 pub(super) fn set_vote(node: u64, votes: bool, target: &Target) -> Result<(), Problem> {
-    let (role, what) = if votes { ("a voter", "did not get a vote") } else { ("a learner", "kept its vote") };
-    let changed =
-        change("PATCH", &format!("/v1/nodes?node={node}&votes={votes}"), target, &format!("node {node} {what}"))?;
+    let (role, what) = if votes { ("a voter", "cannot promote node") } else { ("a learner", "cannot demote node") };
+    let changed = change("PATCH", &format!("/v1/nodes?node={node}&votes={votes}"), target, &format!("{what} {node}"))?;
     print(&format!("node {node} {} {role}", if changed { "is now" } else { "was already" }))
 }
 
 pub(super) fn replace(node: u64, by: u64, target: &Target) -> Result<(), Problem> {
-    let what = format!("node {node} was not replaced");
+    let what = format!("cannot replace node {node}");
     change("PUT", &format!("/v1/nodes?node={node}&by={by}"), target, &what)?;
     print(&format!("node {by} now votes instead of node {node}; the directory of node {node} is no longer needed"))
 }
@@ -30,19 +29,19 @@ pub(super) fn replace(node: u64, by: u64, target: &Target) -> Result<(), Problem
 pub(super) fn move_to(node: u64, address: &PeerAddress, force: bool, target: &Target) -> Result<(), Problem> {
     let force = if force { "&force=true" } else { "" };
     let path = format!("/v1/nodes/address?node={node}&address={address}{force}");
-    let changed = change("PUT", &path, target, &format!("node {node} was not moved"))?;
+    let changed = change("PUT", &path, target, &format!("cannot move node {node}"))?;
     print(&format!(
-        "other nodes {} node {node} at {address}",
-        if changed { "now look for" } else { "already look for" }
+        "other nodes {} to node {node} at {address}",
+        if changed { "now connect" } else { "already connect" }
     ))
 }
 
-/// Prints a token with which one node may join.
+/// Prints a join token for one node.
 pub(super) fn add(target: &Target, is_learner: bool) -> Result<(), Problem> {
     let path = if is_learner { "/v1/tokens?learner=true" } else { "/v1/tokens" };
     let answer = Client::find(target)?.change("POST", path, &[])?;
     let token: TokenJson = serde_json::from_slice(&answer.body)
-        .map_err(|error| Problem::new(Exit::Failed, "the node's answer is not understood", error))?;
+        .map_err(|error| Problem::new(Exit::Failed, "cannot read the node's response", error))?;
     print_only_copy(&token.token)
 }
 
@@ -62,7 +61,7 @@ pub(super) fn tokens(json: bool, target: &Target) -> Result<(), Problem> {
         };
         print(&format!("{}  {kind:<7}  {end}", token.id))?;
     }
-    if tokens.is_empty() { print("no tokens are open") } else { Ok(()) }
+    if tokens.is_empty() { print("no unused tokens") } else { Ok(()) }
 }
 
 /// Revokes one token, or all.
@@ -76,10 +75,10 @@ pub(super) fn revoke_tokens(id: Option<&str>, target: &Target) -> Result<(), Pro
         let answer = client.change("DELETE", &format!("/v1/tokens?{}", query("id", id)), &[]);
         let answer = answer.map_err(|problem| problem.of(format!("cannot revoke token {id}")))?;
         let done: DoneJson = serde_json::from_slice(&answer.body)
-            .map_err(|error| Problem::new(Exit::Failed, "cannot read the node's answer", error))?;
-        print(&format!("token {id} {}", if done.changed { "revoked" } else { "was used or revoked already" }))?;
+            .map_err(|error| Problem::new(Exit::Failed, "cannot read the node's response", error))?;
+        print(&format!("token {id} {}", if done.changed { "revoked" } else { "was already used or revoked" }))?;
     }
-    if ids.is_empty() { print("no tokens are open") } else { Ok(()) }
+    if ids.is_empty() { print("no unused tokens") } else { Ok(()) }
 }
 
 fn open_tokens(client: &Client) -> Result<Vec<OpenTokenJson>, Problem> {
@@ -87,20 +86,23 @@ fn open_tokens(client: &Client) -> Result<Vec<OpenTokenJson>, Problem> {
 }
 
 pub(super) fn remove(node: u64, target: &Target) -> Result<(), Problem> {
-    change("DELETE", &format!("/v1/nodes?node={node}"), target, &format!("node {node} was not removed"))?;
+    change("DELETE", &format!("/v1/nodes?node={node}"), target, &format!("cannot remove node {node}"))?;
     print(&format!("node {node} removed; its directory is no longer needed"))
 }
 
 pub(super) fn transfer_leader(node: Option<u64>, target: &Target) -> Result<(), Problem> {
     let path = node.map_or_else(|| "/v1/leader".to_owned(), |node| format!("/v1/leader?node={node}"));
     let client = Client::find(target)?;
-    change_with(&client, "POST", &path, "the leadership was not handed over")?;
+    change_with(&client, "POST", &path, "cannot transfer the leadership")?;
     // A lagging node may still report the previous leader.
     let leader = node.or_else(|| newest(&client)?.leader);
-    print(&leader.map_or_else(|| "another node leads".to_owned(), |leader| format!("node {leader} leads")))
+    print(
+        &leader
+            .map_or_else(|| "another node is the leader".to_owned(), |leader| format!("node {leader} is the leader")),
+    )
 }
 
-/// Has the cluster make a change, once its leader has handed over where it must; whether anything changed.
+/// Makes a change, if necessary after a transfer of the leadership. Returns whether anything changed.
 fn change(method: &str, path: &str, target: &Target, what: &str) -> Result<bool, Problem> {
     change_with(&Client::find(target)?, method, path, what)
 }
@@ -116,6 +118,6 @@ fn change_with(client: &Client, method: &str, path: &str, what: &str) -> Result<
     }
     let answer = answer.map_err(|problem| problem.of(what))?;
     let done: DoneJson = serde_json::from_slice(&answer.body)
-        .map_err(|error| Problem::new(Exit::Failed, "the node's answer is not understood", error))?;
+        .map_err(|error| Problem::new(Exit::Failed, "cannot read the node's response", error))?;
     Ok(done.changed)
 }

@@ -1,4 +1,4 @@
-//! `cluster`: who belongs to it and who leads it; its state taken away, and another cluster made of it.
+//! `cluster`: members, leader, backups, certificates and versions of a cluster.
 
 mod backup;
 mod members;
@@ -21,18 +21,18 @@ use std::time::Duration;
 pub(super) const EXAMPLES: &str = "\
 Examples:
   catamaran cluster status
-  catamaran cluster add                 print a token with which one node may join
-  catamaran cluster add --learner       for a node that answers queries and never votes
+  catamaran cluster add                 print a join token for one node
+  catamaran cluster add --learner       print a join token for a node without a vote
   catamaran cluster tokens              list the unused tokens
-  catamaran cluster revoke-token ID     revoke one of them
+  catamaran cluster revoke-token ID     revoke an unused token
   catamaran cluster promote 4           give learner 4 a vote
   catamaran cluster replace 2 4         remove node 2 and give its vote to learner 4
   catamaran cluster move 3 ns3.example.net:5380
   catamaran cluster remove 2
   catamaran cluster transfer-leader 3
-  catamaran cluster backup db.backup    everything, as one file
-  catamaran cluster rotate              new certificates between nodes
-  catamaran cluster upgrade             once all nodes run the new version, and none needs to go back";
+  catamaran cluster backup db.backup    write zones, keys and settings to one file
+  catamaran cluster rotate              replace the certificates between nodes
+  catamaran cluster upgrade             after all nodes run the new version";
 
 const STATUS_EXAMPLES: &str = "\
 Examples:
@@ -48,7 +48,7 @@ Examples:
   catamaran cluster add
   catamaran cluster add --learner
 
-Prints a token with which one node can join within one hour. On the machine of the new node:
+The token admits one node, and expires after one hour. On the machine of the new node, run:
   catamaran join --token-file - --dir /var/lib/catamaran --dns 192.0.2.4:53 --peer 10.0.0.4:5380";
 
 const TOKENS_EXAMPLES: &str = "\
@@ -110,20 +110,20 @@ or refused.";
 
 const ROTATE_EXAMPLES: &str = "\
 Examples:
-  catamaran cluster rotate                every node gets another key and certificate
-  catamaran cluster rotate --ca    another CA issues them; the old CA is no longer accepted
-  catamaran cluster rotate --data-key     another key seals secrets in log, checkpoints and backups,
-                                          and makes DNS cookies and TLS tickets
-  catamaran cluster rotate --api-token    another token opens the API; copy its file to the other machines
+  catamaran cluster rotate                give every node a new key and certificate
+  catamaran cluster rotate --ca    replace the CA; the old CA is no longer accepted
+  catamaran cluster rotate --data-key     replace the key that seals secrets in log, checkpoints and
+                                          backups, and that makes DNS cookies and TLS tickets
+  catamaran cluster rotate --api-token    replace the API token; copy its file to the other machines
 
 No node restarts. Once a node uses its new key, the others refuse the old one and close connections that use it. A new
 CA is introduced in steps, and each step waits until every node is ready. If a node is down, run the command again
-later: it continues. The data key is also replaced when a node is removed. Keep the old key with the backups that it
-opens. docs/how-to/rotate-keys.md lists what to run after a theft.";
+later, and it continues. The data key is also replaced when a node is removed. Keep the old key with the backups that it
+decrypts. docs/how-to/rotate-keys.md lists what to run after a theft.";
 
 const UPGRADE_EXAMPLES: &str = "\
 Examples:
-  catamaran cluster upgrade      once all nodes run the new version, and none needs to go back";
+  catamaran cluster upgrade      after all nodes run the new version";
 
 const BACKUP_EXAMPLES: &str = "\
 Examples:
@@ -137,7 +137,7 @@ const RESTORE_EXAMPLES: &str = "\
 Examples:
   catamaran cluster restore monday --data-key monday.key --dir new --dns 192.0.2.1:53 --peer 10.0.0.1:5380
 
-Makes a new cluster of one node, which others can join. It has the zones, keys, grants and remembered updates of the
+Creates a new cluster of one node. Other nodes can join it. It has the zones, keys, grants and remembered updates of the
 backup. Nodes of the old cluster cannot join. With --old-node, the new node stops the old nodes that it can reach.
 
 Serials jump ahead by 1,073,741,824, so that secondaries accept the zones even if the backup lacks some changes.
@@ -161,7 +161,7 @@ the old cluster keeps running, add --rehearsal.";
 /// `cluster ...`
 #[derive(Subcommand, Debug)]
 pub(crate) enum ClusterCommand {
-    /// List the nodes of the cluster, their votes and their lag.
+    /// List the nodes, their roles and their replication lag.
     #[command(after_help = STATUS_EXAMPLES)]
     Status {
         /// Print the leader's view as JSON.
@@ -170,7 +170,7 @@ pub(crate) enum ClusterCommand {
         #[command(flatten)]
         target: Target,
     },
-    /// Print a token with which one node may join.
+    /// Print a join token for one node.
     #[command(after_help = ADD_EXAMPLES)]
     Add {
         /// Add a node that answers queries and accepts updates, but has no vote until it is promoted.
@@ -191,7 +191,7 @@ pub(crate) enum ClusterCommand {
     /// Revoke an unused join token.
     #[command(after_help = REVOKE_TOKEN_EXAMPLES)]
     RevokeToken {
-        /// Id of the token, as in `catamaran cluster tokens`.
+        /// Id of the token, as shown by `catamaran cluster tokens`.
         #[arg(required_unless_present = "all", conflicts_with = "all")]
         id: Option<String>,
         /// Revoke all unused tokens.
@@ -200,18 +200,18 @@ pub(crate) enum ClusterCommand {
         #[command(flatten)]
         target: Target,
     },
-    /// Give a learner a vote.
+    /// Turn a learner into a voter.
     #[command(after_help = PROMOTE_EXAMPLES)]
     Promote {
-        /// Number of the node, as in `catamaran cluster status`.
+        /// Number of the node, as shown by `catamaran cluster status`.
         node: u64,
         #[command(flatten)]
         target: Target,
     },
-    /// Take a voter's vote away: it becomes a learner.
+    /// Turn a voter into a learner.
     #[command(after_help = DEMOTE_EXAMPLES)]
     Demote {
-        /// Number of the node, as in `catamaran cluster status`.
+        /// Number of the node, as shown by `catamaran cluster status`.
         node: u64,
         #[command(flatten)]
         target: Target,
@@ -229,7 +229,7 @@ pub(crate) enum ClusterCommand {
     /// Set the address of a node.
     #[command(after_help = MOVE_EXAMPLES)]
     Move {
-        /// Number of the node, as in `catamaran cluster status`.
+        /// Number of the node, as shown by `catamaran cluster status`.
         node: u64,
         /// The address that the other nodes connect to.
         #[arg(value_name = "HOST:PORT")]
@@ -243,7 +243,7 @@ pub(crate) enum ClusterCommand {
     /// Remove a node permanently.
     #[command(after_help = REMOVE_EXAMPLES)]
     Remove {
-        /// Number of the node, as in `catamaran cluster status`.
+        /// Number of the node, as shown by `catamaran cluster status`.
         node: u64,
         #[command(flatten)]
         target: Target,
@@ -256,7 +256,7 @@ pub(crate) enum ClusterCommand {
         #[command(flatten)]
         target: Target,
     },
-    /// Write everything to one file.
+    /// Write a backup of the cluster to one file.
     #[command(after_help = BACKUP_EXAMPLES)]
     Backup {
         /// Path of the backup file.
@@ -267,16 +267,16 @@ pub(crate) enum ClusterCommand {
         #[command(flatten)]
         target: Target,
     },
-    /// Make a new cluster of one node from a backup.
+    /// Create a new cluster of one node from a backup.
     #[command(after_help = RESTORE_EXAMPLES)]
     Restore {
-        /// The backup.
+        /// Path of the backup file.
         file: PathBuf,
         /// File with the data key of the backup's cluster.
         #[arg(long, value_name = "FILE")]
         data_key: PathBuf,
-        /// Configuration of a stopped node of the old cluster. The new node then stops each node of the old cluster
-        /// that it can reach.
+        /// Configuration file of a stopped node of the old cluster. The new node then stops each node of the old
+        /// cluster that it can reach.
         #[arg(long, value_name = "FILE")]
         old_node: Option<PathBuf>,
         /// How far serials jump ahead of those in the backup [default: 1073741824]
@@ -285,10 +285,10 @@ pub(crate) enum ClusterCommand {
         #[command(flatten)]
         new: InitArgs,
     },
-    /// Make a new cluster of one node from a node of a cluster that lost its majority.
+    /// Create a new cluster from one node of a cluster that lost its majority.
     #[command(after_help = RECOVER_EXAMPLES)]
     Recover {
-        /// Configuration of that node, which must be stopped.
+        /// Configuration file of that node, which must be stopped.
         config: PathBuf,
         /// Accept the loss of updates that only the lost nodes had.
         #[arg(long, required = true)]
@@ -306,10 +306,10 @@ pub(crate) enum ClusterCommand {
         #[command(flatten)]
         new: InitArgs,
     },
-    /// Give all nodes new certificates for the connections between nodes.
+    /// Replace certificates between nodes, the CA, the data key or the API token.
     #[command(after_help = ROTATE_EXAMPLES)]
     Rotate {
-        /// Introduce another CA. Certificates of the old CA are refused from then on.
+        /// Replace the CA. Afterwards, certificates of the old CA are refused.
         #[arg(long, conflicts_with = "data_key")]
         ca: bool,
         /// Replace the key that seals secrets in log, checkpoints and backups, and that makes cookies and tickets.
@@ -324,7 +324,7 @@ pub(crate) enum ClusterCommand {
         #[command(flatten)]
         target: Target,
     },
-    /// Enable the features of the version that all nodes run. Afterwards, no node can go back to the version before.
+    /// Enable the features of the version that all nodes run. Afterwards, nodes cannot be downgraded.
     #[command(after_help = UPGRADE_EXAMPLES)]
     Upgrade {
         #[command(flatten)]
@@ -367,20 +367,21 @@ pub(crate) fn run(command: &ClusterCommand) -> Result<(), Problem> {
 /// Reads `--serial-gap`.
 fn serial_gap(text: &str) -> Result<SerialGap, String> {
     let gap = text.parse().ok().and_then(SerialGap::new);
-    gap.ok_or_else(|| format!("give a number from 1 to {SERIAL_GAP_MAX}: a larger step would go back (RFC 1982)"))
+    gap.ok_or_else(|| {
+        format!("use a number from 1 to {SERIAL_GAP_MAX}: with a larger step, serials would go back (RFC 1982)")
+    })
 }
 
 fn upgrade(target: &Target) -> Result<(), Problem> {
     let client = Client::find(target)?;
-    let done = client
-        .change("POST", "/v1/feature-level", &[])
-        .map_err(|problem| problem.of("the cluster was not upgraded"))?;
+    let done =
+        client.change("POST", "/v1/feature-level", &[]).map_err(|problem| problem.of("cannot upgrade the cluster"))?;
     let done: DoneJson = serde_json::from_slice(&done.body)
-        .map_err(|error| Problem::new(Exit::Failed, "the answer cannot be read", error))?;
+        .map_err(|error| Problem::new(Exit::Failed, "cannot read the node's response", error))?;
     let levels = client.nodes().iter().filter_map(|&node| client.status(node, false).ok());
     // A lagging node may still report the previous level.
     let level = levels.map(|of| of.feature_level).max();
     let level = level.map_or_else(|| "the newest".to_owned(), |level| level.to_string());
-    let said = if done.changed { "the cluster is now at feature level" } else { "the cluster was already at" };
-    super::output::print(&format!("{said} {level}"))
+    let result = if done.changed { "the cluster is now at feature level" } else { "the cluster was already at" };
+    super::output::print(&format!("{result} {level}"))
 }

@@ -1,4 +1,4 @@
-//! `cluster restore` and `cluster recover`: a new cluster of one node, from a backup or from the last node of another.
+//! `cluster restore` and `cluster recover`: create a new cluster of one node, from a backup or from an old node.
 
 use super::super::init::{self, InitArgs};
 use super::super::output::print;
@@ -26,12 +26,12 @@ use replica::{Backup, DataKey, Founder, Founding, Replica, RestoreFailure, Resto
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What the audit log of the new cluster says of how it was made.
-struct Made {
+/// Where the state of the new cluster comes from, for its audit log.
+struct Origin {
     action: &'static str,
-    /// What its state is from.
+    /// The source of its state.
     from: String,
-    /// Whether that may be a node that had been removed from its cluster.
+    /// Whether the source may be a node that was removed from its cluster.
     accepts_removed: bool,
     /// How far serials jump ahead.
     serial_gap: SerialGap,
@@ -41,10 +41,10 @@ struct Made {
 
 /// Hint for damage that the user did not accept.
 const ACCEPT_DAMAGE: &str = "start the node while other nodes run: it fetches the damaged parts from them. If that is \
-                             not possible, use another node that is left, or a backup. If only this node is left, add \
+                             not possible, use another remaining node, or a backup. If only this node remains, add \
                              --accept-damage: the new cluster gets everything before the first lost entry";
 /// Hint when no intact checkpoint is left.
-const NOTHING_INTACT: &str = "no checkpoint in the directory is intact: use another node that is left, or a backup";
+const NOTHING_INTACT: &str = "no checkpoint in the directory is intact: use another remaining node, or a backup";
 /// Zones whose serials are printed, so that an operator can compare them with those of the secondaries.
 const ZONES_PRINTED_MAX: usize = 10;
 
@@ -57,7 +57,7 @@ pub(super) fn restore(
 ) -> Result<(), Problem> {
     let old_key = read_key(key_file)?;
     let (disk, name) = source(file)?;
-    let damaged = |error| Problem::new(Exit::Input, "that is no backup", error).at(file.display());
+    let damaged = |error| Problem::new(Exit::Input, "cannot read the backup", error).at(file.display());
     let backup = Backup::open(&disk, &name).map_err(damaged)?;
     let old = old_node.map(|config| Config::load(config).map(|old| (config, old))).transpose()?;
     // Locks the directory of the old node: that node is not running, and its files are complete.
@@ -65,9 +65,9 @@ pub(super) fn restore(
     let notify = old.as_ref().zip(identity.as_ref());
     let notify = notify.map(|((_, old), identity)| (old.raft_id(), identity.peer_files.clone()));
     let (action, from) = ("cluster restore", "backup".to_owned());
-    let made = Made { action, from, accepts_removed: false, serial_gap, old: notify };
-    found(args, &old_key, &made, |founder| Replica::restore(&disk, &backup, founder))?;
-    old.map_or(Ok(()), |(config, old)| end_old(config, &old, &args.dir))
+    let origin = Origin { action, from, accepts_removed: false, serial_gap, old: notify };
+    create_cluster(args, &old_key, &origin, |founder| Replica::restore(&disk, &backup, founder))?;
+    old.map_or(Ok(()), |(config, old)| mark_old_nodes(config, &old, &args.dir))
 }
 
 pub(super) fn recover(
@@ -77,32 +77,33 @@ pub(super) fn recover(
     args: &InitArgs,
 ) -> Result<(), Problem> {
     let old = Config::load(config)?;
-    // Holds the lock: a node that runs is no source.
+    // Locks the directory: a running node cannot be the source.
     let identity = Identity::load(&old)?;
     let unreadable =
-        |error: io::Error| Problem::new(Exit::Input, "the old state cannot be taken over", error).at(old.dir.display());
+        |error: io::Error| Problem::new(Exit::Input, "cannot import the old state", error).at(old.dir.display());
     let doubt = doubt::read(&old.dir).map_err(unreadable)?.map(|written| written.why);
     let damage = quarantined(&old.dir).map_err(unreadable)?.or(doubt);
     if let Some(why) = damage.as_ref().filter(|_| !accept_damage) {
-        return Err(Problem::new(Exit::Quarantined, "this node was ended because of its data", why)
+        return Err(Problem::new(Exit::Quarantined, "cannot use this node: it stopped because of damaged data", why)
             .at(old.dir.display())
-            .hint("take another node that is left, or a backup; if it is all that is left, add --accept-damage"));
+            .hint("use another remaining node, or a backup. If only this node remains, add --accept-damage"));
     }
     let disk = StartReads::new(&old.dir);
-    let (old_config, old_key) = (replica_config(&old, &identity), ring(&identity.data_keys, &old.data_key_file)?);
+    let (old_config, old_key) =
+        (replica_config(&old, &identity), replica_key(&identity.data_keys, &old.data_key_file)?);
     let accepted = if damage.is_some() { " accepted=damage" } else { "" };
     let from = format!("node-{}{accepted}", node_number(old_config.id));
     let notify = (!is_rehearsal).then(|| (old_config.id, identity.peer_files.clone()));
-    let made = Made { action: "cluster recover", from, accepts_removed: accept_damage, serial_gap, old: notify };
-    found(args, &old_key, &made, |founder| Replica::recover(&disk, &old_config, founder, accept_damage))?;
+    let origin = Origin { action: "cluster recover", from, accepts_removed: accept_damage, serial_gap, old: notify };
+    create_cluster(args, &old_key, &origin, |founder| Replica::recover(&disk, &old_config, founder, accept_damage))?;
     if is_rehearsal {
         return print("this was a rehearsal: the old cluster was not changed, and can keep running");
     }
-    end_old(config, &old, &args.dir)
+    mark_old_nodes(config, &old, &args.dir)
 }
 
 /// Marks the directories of the old cluster, and prints how its nodes are stopped.
-fn end_old(config: &Path, old: &Config, new: &Path) -> Result<(), Problem> {
+fn mark_old_nodes(config: &Path, old: &Config, new: &Path) -> Result<(), Problem> {
     let marked = mark_old(config, old, new);
     print(&format!(
         "marked {marked} directories of the old cluster: their nodes will not start. The new node stops each other old \
@@ -130,32 +131,32 @@ fn mark_old(config: &Path, old: &Config, new: &Path) -> usize {
 
 fn read_key(file: &Path) -> Result<DataKey, Problem> {
     let keys = DataKeyFile::new(file, None).load().map_err(|error| {
-        Problem::new(Exit::Input, "the data key cannot be read", error).at(file.display()).hint(
-            "it is what `cluster backup --with-data-key` wrote beside the backup, or the data.key of a node of the old \
-             cluster with the wrapping.key of that node in the same directory",
+        Problem::new(Exit::Input, "cannot read the data key", error).at(file.display()).hint(
+            "use the file that `cluster backup --with-data-key` wrote beside the backup, or the data.key of a node of \
+             the old cluster with the wrapping.key of that node in the same directory",
         )
     })?;
-    ring(&keys, file)
+    replica_key(&keys, file)
 }
 
-fn ring(keys: &DataKeys, file: &Path) -> Result<DataKey, Problem> {
-    let none = || Problem::new(Exit::Input, "the data key cannot be read", "there is none in it").at(file.display());
+fn replica_key(keys: &DataKeys, file: &Path) -> Result<DataKey, Problem> {
+    let none = || Problem::new(Exit::Input, "cannot read the data key", "the file has no key").at(file.display());
     keys.to_replica().ok_or_else(none)
 }
 
-/// The new cluster is another one: nothing may be there that would make it, or one of its nodes, the same as before.
+/// Refuses a directory that has the identity of a cluster or node: the new cluster needs its own.
 fn check_absent(layout: &Layout) -> Result<(), Problem> {
     let Some(there) = layout.identities().into_iter().next() else { return Ok(()) };
-    Err(Problem::new(Exit::Refused, "there are files of a cluster", "the new cluster shares none with another")
+    Err(Problem::new(Exit::Refused, "cannot create a cluster", "the directory has files of another cluster")
         .at(there.display())
-        .hint("choose another --dir; or move what is there elsewhere, if no node needs it"))
+        .hint("choose another --dir, or move these files elsewhere if no node needs them"))
 }
 
-/// Makes the files of a new cluster, and its first state.
-fn found(
+/// Creates the files and the first state of a new cluster.
+fn create_cluster(
     args: &InitArgs,
     old_key: &DataKey,
-    made: &Made,
+    origin: &Origin,
     state: impl FnOnce(Founder<'_>) -> Result<(Restored, Founding), RestoreFailure>,
 ) -> Result<(), Problem> {
     let layout = Layout::new(&args.dir);
@@ -163,12 +164,12 @@ fn found(
     let is_new = !args.dir.exists();
     let make = || {
         let (files, config) = init::prepare(args)?;
-        let restored = fill(&config.clone().based(files.dir()), args, old_key, made, state)?;
+        let restored = write_state(&config.clone().based(files.dir()), args, old_key, origin, state)?;
         init::finish(&files, &config)?;
         Ok((files, restored))
     };
     let (files, restored) = make().inspect_err(|_: &Problem| {
-        // Only what was made here a moment ago: there was nothing of the kind before.
+        // Remove only what this command made: `check_absent` found none of these files.
         if is_new {
             let _ = std::fs::remove_dir_all(&args.dir);
         }
@@ -178,9 +179,9 @@ fn found(
     })?;
     let program = super::super::program();
     let text = format!(
-        "made a cluster of one node in {}: {} zones, {} keys, all up to entry {} of the old cluster\n\
-         {}{}nodes of the old cluster cannot join. Run it with:\n  {program} serve --config {}\n\
-         and let others join with a token from:\n  {program} cluster add --dir {}\n",
+        "created a cluster of one node in {}: {} zones, {} keys, up to entry {} of the old cluster\n\
+         {}{}nodes of the old cluster cannot join. Run the new cluster with:\n  {program} serve --config {}\n\
+         to add a node, print a join token with:\n  {program} cluster add --dir {}\n",
         args.dir.display(),
         restored.zones.len(),
         restored.key_count,
@@ -206,7 +207,7 @@ fn serials(zones: &[RestoredZone]) -> String {
     for zone in zones.iter().take(ZONES_PRINTED_MAX) {
         let (apex, from, to) = (&zone.zone.apex, zone.serial_from.0, zone.serial_to.0);
         text += &if from == to {
-            format!("  {apex} stays at serial {from}: it is signed elsewhere, load a newer version of it\n")
+            format!("  {apex} stays at serial {from}: it is presigned, so load a newer version of it\n")
         } else {
             format!("  {apex} moves from serial {from} to {to}\n")
         };
@@ -217,11 +218,11 @@ fn serials(zones: &[RestoredZone]) -> String {
     text
 }
 
-fn fill(
+fn write_state(
     config: &Config,
     args: &InitArgs,
     old_key: &DataKey,
-    made: &Made,
+    origin: &Origin,
     state: impl FnOnce(Founder<'_>) -> Result<(Restored, Founding), RestoreFailure>,
 ) -> Result<Restored, Problem> {
     let identity = Identity::load(config)?;
@@ -238,29 +239,28 @@ fn fill(
         config: &new_config,
         address: advertised_by(args)?,
         old_key,
-        serial_gap: made.serial_gap,
+        serial_gap: origin.serial_gap,
         now_s: system::now().wall_ms / 1_000,
         nonce: &mut nonce,
     };
     let (restored, founding) = state(founder).map_err(|error| match error {
-        RestoreFailure::RemovedMember => removed("the others have replaced the data key since"),
+        RestoreFailure::RemovedMember => removed("the other nodes have since replaced the data key"),
         RestoreFailure::Open(error) if is_damage(&error) => {
             let problem = Problem::new(Exit::Quarantined, "the old state is damaged", error);
-            problem.hint(if made.accepts_removed { NOTHING_INTACT } else { ACCEPT_DAMAGE })
+            problem.hint(if origin.accepts_removed { NOTHING_INTACT } else { ACCEPT_DAMAGE })
         }
-        error => Problem::new(Exit::Input, "the old state cannot be taken over", error),
+        error => Problem::new(Exit::Input, "cannot import the old state", error),
     })?;
-    let failed = |error: io::Error| {
-        Problem::new(Exit::Failed, "the new state cannot be written", error).at(config.dir.display())
-    };
+    let failed =
+        |error: io::Error| Problem::new(Exit::Failed, "cannot write the new state", error).at(config.dir.display());
     random.map_err(failed)?;
-    if restored.was_removed && !made.accepts_removed {
-        return Err(removed("what the others did since is not in it"));
+    if restored.was_removed && !origin.accepts_removed {
+        return Err(removed("its data lacks what the other nodes did since"));
     }
-    // Before there is a state that a node could start with: no such cluster is without its record.
+    // The record is written before the state, so every such cluster has its record.
     let log = audit_of(&config.dir);
-    audit_log::begin(&log, made.record(&restored, new_config.cluster_id)).map_err(failed)?;
-    if let Some((from, files)) = &made.old {
+    audit_log::begin(&log, origin.record(&restored, new_config.cluster_id)).map_err(failed)?;
+    if let Some((from, files)) = &origin.old {
         let members = restored.members.iter().cloned().map(Into::into).collect();
         let old = OldCluster { from: *from, by: cluster_id::to_text(new_config.cluster_id), members };
         supersede::leave(&config.dir, &old, files).map_err(failed)?;
@@ -273,11 +273,11 @@ fn fill(
 }
 
 fn advertised_by(args: &InitArgs) -> Result<String, Problem> {
-    Ok(init::PeerPlace::of(&args.peer)?.advertised().to_string())
+    Ok(init::PeerAddresses::of(&args.peer)?.advertised().to_string())
 }
 
-impl Made {
-    /// The record of the entry that the new cluster begins with.
+impl Origin {
+    /// The audit record of the first entry of the new cluster.
     fn record(&self, restored: &Restored, new: [u8; 16]) -> ActionRecord {
         let [old, new] = [restored.cluster_id, new].map(cluster_id::to_text);
         let nodes: Vec<String> = restored.members.iter().map(|member| node_number(member.id).to_string()).collect();
@@ -288,21 +288,21 @@ impl Made {
             self.from,
             if restored.was_removed { " accepted=removed" } else { "" },
             restored.lost.map_or_else(String::new, |(first, last)| format!(" lost={first}-{last}")),
-            who(),
+            operator(),
         );
         ActionRecord { index: restored.founded, time_ms: system::now().wall_ms, action: self.action, subject }
     }
 }
 
 fn removed(why: &str) -> Problem {
-    Problem::new(Exit::Refused, "this node had been removed from its cluster", why).hint(
-        "take a node that is left, or a backup; if it is all that is left, add --accept-damage, with the data key that \
-         it had",
+    Problem::new(Exit::Refused, "cannot use this node: it was removed from its cluster", why).hint(
+        "use a remaining node, or a backup. If only this node remains, add --accept-damage, with the data key that it \
+         had",
     )
 }
 
-/// Whose command this is, as far as the system says.
-fn who() -> String {
+/// The user that runs the command, for the audit log.
+fn operator() -> String {
     let uid = crate::node::system::effective_user();
     let sudo = std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse::<u32>().ok());
     sudo.map_or_else(|| format!("uid={uid}"), |sudo| format!("uid={uid} sudo_uid={sudo}"))

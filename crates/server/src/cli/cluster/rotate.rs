@@ -1,4 +1,4 @@
-//! `cluster rotate`: other certificates between nodes, another CA, another data key, without a restart.
+//! `cluster rotate`: replaces certificates between nodes, the CA, the data key or the API token, without a restart.
 
 use super::super::Target;
 use super::super::client::Client;
@@ -11,42 +11,42 @@ use crate::problem::{Exit, Problem};
 use serde::de::DeserializeOwned;
 use std::time::{Duration, Instant};
 
-/// Time between two looks.
+/// Time between two polls.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Every node gets itself a new certificate.
-pub(super) fn certificates(patience: Duration, target: &Target) -> Result<(), Problem> {
+/// Gives every node a new certificate.
+pub(super) fn certificates(timeout: Duration, target: &Target) -> Result<(), Problem> {
     let client = Client::find(target)?;
     let RenewalJson { number } = change(&client, "/v1/certificates")?;
     let has_followed = |member: &MemberJson| member.certificate.as_ref().is_some_and(|of| of.renewal >= number);
     let mut behind = Vec::new();
-    let is_done = within(&client, patience, || {
+    let is_done = poll_until(&client, timeout, || {
         let Some(status) = newest(&client) else { return Ok(false) };
         let nodes = |is_behind: &dyn Fn(&MemberJson) -> bool| -> Vec<u64> {
             status.members.iter().filter(|member| is_behind(member)).map(|member| member.node).collect()
         };
-        // All wait for those that have not learned the next keys.
+        // No node uses its next key before all nodes know it.
         let unaware = nodes(&|member| member.certificate.as_ref().is_none_or(|of| !of.knows_next_keys));
         behind = if unaware.is_empty() { nodes(&|member| !has_followed(member)) } else { unaware };
         Ok(behind.is_empty())
     })?;
     if is_done {
-        return print("every node shows another key, and no older one is accepted");
+        return print("every node uses a new key; the old keys are no longer accepted");
     }
-    Err(Problem::new(Exit::Unreachable, "not every node shows another key yet", waiting(&behind)).hint(
-        "every node must learn the new keys before one is used: start the node or remove it, and the others go on by \
-         themselves; run this again to see that",
+    Err(Problem::new(Exit::Unreachable, "not every node uses a new key yet", waiting(&behind)).hint(
+        "every node must know the new keys before one is used. Start the node or remove it: the others then continue. \
+         To check, run this command again",
     ))
 }
 
-/// Another CA, step by step; goes on where it was left.
-pub(super) fn ca(patience: Duration, target: &Target) -> Result<(), Problem> {
+/// Replaces the CA step by step. Continues an unfinished rotation.
+pub(super) fn ca(timeout: Duration, target: &Target) -> Result<(), Problem> {
     let client = Client::find(target)?;
     let mut has_begun = false;
     loop {
         let (mut step, mut without_leader) = (CaStepJson::default(), None);
-        let moved = within(&client, patience, || {
-            // What was begun is gone on with; another one is not begun behind it.
+        let moved = poll_until(&client, timeout, || {
+            // Only the first request may begin a rotation; the next ones continue it.
             match change(&client, if has_begun { "/v1/ca" } else { "/v1/ca?begin=true" }) {
                 Err(problem) if has_begun && problem.exit == Exit::Unreachable => {
                     without_leader = Some(problem.why);
@@ -59,7 +59,7 @@ pub(super) fn ca(patience: Duration, target: &Target) -> Result<(), Problem> {
         if !moved {
             let why = without_leader.unwrap_or_else(|| waiting(&step.waits_for));
             return Err(Problem::new(Exit::Unreachable, "the rotation is not finished", why)
-                .hint("start the node or remove it, then run this again: it goes on with the next step"));
+                .hint("start the node or remove it, then run this command again: it continues with the next step"));
         }
         if let Some(did) = &step.did {
             print(did)?;
@@ -71,65 +71,66 @@ pub(super) fn ca(patience: Duration, target: &Target) -> Result<(), Problem> {
     }
 }
 
-/// Another data key; every secret of the cluster is sealed by it in the end.
-pub(super) fn data_key(patience: Duration, target: &Target) -> Result<(), Problem> {
+/// Replaces the data key, and waits until it seals every secret.
+pub(super) fn data_key(timeout: Duration, target: &Target) -> Result<(), Problem> {
     let client = Client::find(target)?;
     let RenewalJson { number } = change(&client, "/v1/data-key")?;
     let holds = |member: &MemberJson| member.certificate.as_ref().is_some_and(|of| of.data_key >= number);
     let mut behind = Vec::new();
-    let is_done = within(&client, patience, || {
+    let is_done = poll_until(&client, timeout, || {
         let Some(status) = newest(&client) else { return Ok(false) };
         behind = status.members.iter().filter(|member| !holds(member)).map(|member| member.node).collect();
         Ok(status.data_key >= number && !status.data_key_changes)
     })?;
     if is_done {
-        return print(&format!("data key {number} seals every secret; backups made before need the one before it"));
+        return print(&format!("data key {number} seals every secret; older backups need the previous key"));
     }
-    let why = if behind.is_empty() { "secrets are still being sealed anew".to_owned() } else { waiting(&behind) };
+    let why =
+        if behind.is_empty() { "some secrets are still sealed with the old key".to_owned() } else { waiting(&behind) };
     Err(Problem::new(Exit::Unreachable, "the data key is not replaced yet", why)
-        .hint("start the node or remove it: it goes on by itself, as `catamaran cluster status --json` shows"))
+        .hint("start the node or remove it: the rotation then continues, as `catamaran cluster status --json` shows"))
 }
 
-/// Another API token, on this machine.
+/// Replaces the API token on this machine.
 pub(super) fn api_token(target: &Target) -> Result<(), Problem> {
     let file = target.token_file.clone().unwrap_or_else(|| Layout::new(&target.dir).api_token());
     let failed = |error: std::io::Error| {
         Problem::new(Exit::Input, "cannot replace the API token", error)
             .at(file.display())
-            .hint("run this where the token is, as the user that the node runs as; or name the file with --token-file")
+            .hint("run this on a machine with the token, as the user of the node, or give the file with --token-file")
     };
-    // A token is replaced, never put where none is: that would be the wrong directory.
+    // Without an old token, this is probably the wrong directory.
     Token::load(&file).map_err(failed)?;
     Token::replace(&file).map_err(failed)?;
     print(&format!(
-        "another token is in {}: the nodes that read this file accept no other from now on. Copy it over the file of \
-         each other machine, and to those that use the API",
+        "a new token is in {}. The nodes that read this file accept only this token from now on. Copy the file to the \
+         other machines, and to the clients of the API",
         file.display()
     ))
 }
 
 fn waiting(nodes: &[u64]) -> String {
-    if nodes.is_empty() { "a node has just joined".to_owned() } else { format!("it waits for node {}", numbers(nodes)) }
+    if nodes.is_empty() { "a node has just joined".to_owned() } else { format!("waiting for node {}", numbers(nodes)) }
 }
 
 fn change<T: DeserializeOwned>(client: &Client, path: &str) -> Result<T, Problem> {
-    let answer = client.change("POST", path, &[]).map_err(|problem| problem.of("nothing was rotated"))?;
+    let answer = client.change("POST", path, &[]).map_err(|problem| problem.of("cannot rotate"))?;
     serde_json::from_slice(&answer.body)
-        .map_err(|error| Problem::new(Exit::Failed, "the node's answer is not understood", error))
+        .map_err(|error| Problem::new(Exit::Failed, "cannot read the node's response", error))
 }
 
-/// Looks again and again; false when that took too long.
-fn within(
+/// Polls until it is done. Returns false after the time limit.
+fn poll_until(
     client: &Client,
-    patience: Duration,
+    timeout: Duration,
     mut is_done: impl FnMut() -> Result<bool, Problem>,
 ) -> Result<bool, Problem> {
-    let (start, patience) = (Instant::now(), client.at_most(patience));
+    let (start, timeout) = (Instant::now(), client.at_most(timeout));
     loop {
         if is_done()? {
             return Ok(true);
         }
-        if start.elapsed() >= patience {
+        if start.elapsed() >= timeout {
             return Ok(false);
         }
         client.pause(PAUSE);

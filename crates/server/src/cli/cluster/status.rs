@@ -1,4 +1,4 @@
-//! `cluster status`: the members, as the leader has them.
+//! `cluster status`: the members, as reported by the leader.
 
 use super::super::Target;
 use super::super::client::Client;
@@ -11,12 +11,12 @@ use replica::limits::CLOCK_DIFFERENCE_MS_MAX;
 pub(super) fn run(json: bool, target: &Target) -> Result<(), Problem> {
     let client = Client::find(target)?;
     let Some(status) = &newest(&client) else {
-        return Err(Problem::new(Exit::Unreachable, "the members are not known", "no node answers")
-            .hint("start the nodes, or name one with --api"));
+        return Err(Problem::new(Exit::Unreachable, "cannot list the members", "no node answers")
+            .hint("start the nodes, or give the address of one with --api"));
     };
     let text = if json {
         serde_json::to_string_pretty(status)
-            .map_err(|error| Problem::new(Exit::Failed, "the answer cannot be printed", error))?
+            .map_err(|error| Problem::new(Exit::Failed, "cannot print the response", error))?
     } else {
         table(status)
     };
@@ -24,17 +24,17 @@ pub(super) fn run(json: bool, target: &Target) -> Result<(), Problem> {
     if status.leader.is_some() {
         return Ok(());
     }
-    Err(Problem::new(Exit::Unreachable, "the cluster takes no changes now", "no node knows a leader")
+    Err(Problem::new(Exit::Unreachable, "the cluster accepts no changes", "no node knows a leader")
         .hint("more than half of the voters must run and reach each other"))
 }
 
-/// What the leader says, or else the node that has applied most.
+/// The status of the leader, or else of the node with the highest applied index.
 pub(super) fn newest(client: &Client) -> Option<StatusJson> {
     let found = client.nodes().iter().filter_map(|&node| client.status(node, false).ok());
     found.max_by_key(|status| (status.role == "leader", status.term, status.applied_index))
 }
 
-/// Numbers of nodes as a text.
+/// Node numbers as text.
 pub(super) fn numbers(nodes: &[u64]) -> String {
     nodes.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
 }
@@ -57,12 +57,12 @@ fn table(status: &StatusJson) -> String {
     );
     if status.role != "leader" {
         text.push_str(&format!(
-            "as node {} has it, which does not lead: what others do is not known here\n",
+            "as seen by node {}, which is not the leader and does not know the progress of other nodes\n",
             status.node
         ));
     }
     if status.ca_count > 1 {
-        text.push_str("the CA is being replaced: `catamaran cluster rotate --ca` goes on with it\n");
+        text.push_str("the CA is being replaced; to continue: `catamaran cluster rotate --ca`\n");
     }
     text.push_str(&rotation(status));
     text.push_str(&clocks(status));
@@ -75,7 +75,7 @@ fn table(status: &StatusJson) -> String {
     text
 }
 
-/// Who answers for zones whose updates wait for all nodes, if there are any.
+/// The nodes that answer for zones with `ack = all-live`, if there are such zones.
 fn rotation(status: &StatusJson) -> String {
     let members = || status.members.iter().filter(|member| member.in_rotation.is_some());
     let within: Vec<_> =
@@ -102,7 +102,7 @@ fn clocks(status: &StatusJson) -> String {
     let line = |member: &MemberJson| {
         let ahead_ms = member.clock_ahead_ms.filter(|ahead| ahead.unsigned_abs() > CLOCK_DIFFERENCE_MS_MAX)?;
         let (by_s, way) = (ahead_ms.unsigned_abs() / 1_000, if ahead_ms > 0 { "ahead" } else { "behind" });
-        Some(format!("the clock of node {} is {by_s} s {way}: set it\n", member.node))
+        Some(format!("the clock of node {} is {by_s} s {way}: correct it\n", member.node))
     };
     status.members.iter().filter_map(line).collect()
 }
@@ -182,12 +182,13 @@ node  role     address         applied  lag  heard      level  certificate  zone
 ";
         assert_eq!(table(&status), expected);
         let elsewhere = StatusJson { node: 2, role: "follower".into(), ..status };
-        assert!(table(&elsewhere).contains("does not lead"));
+        assert!(table(&elsewhere).contains("not the leader"));
         let replacing = StatusJson { ca_count: 2, ..elsewhere.clone() };
         assert!(table(&replacing).contains("rotate --ca"));
         let mut wrong = elsewhere.clone();
         (wrong.members[0].clock_ahead_ms, wrong.members[1].clock_ahead_ms) = (Some(10_800_000), Some(-61_500));
-        let lines = "the clock of node 1 is 10800 s ahead: set it\nthe clock of node 2 is 61 s behind: set it\n";
+        let lines =
+            "the clock of node 1 is 10800 s ahead: correct it\nthe clock of node 2 is 61 s behind: correct it\n";
         assert!(table(&wrong).contains(lines) && !table(&elsewhere).contains("clock"));
         let mut lost = elsewhere.clone();
         let why = "Connection refused (os error 111)".to_owned();

@@ -1,4 +1,4 @@
-//! Where a secret goes that the user is to have: to the terminal, or into a file for its owner only.
+//! Output of secrets to files that only their owner can read.
 
 use crate::files::key_file::TsigKey;
 use crate::files::{Readers, write_atomic};
@@ -10,13 +10,13 @@ use wire::Name;
 /// A file that a key is written to, in the form that `nsupdate -k` reads.
 pub(super) struct KeyOut<'p> {
     file: &'p Path,
-    /// What is there until the cluster has the key.
+    /// The temporary file, until the cluster has the key.
     new: PathBuf,
 }
 
 impl<'p> KeyOut<'p> {
-    /// Writes the key beside `file`, before the cluster has it: a secret that cannot be kept must not come into force.
-    /// A file that holds something else than a key of this name is never overwritten.
+    /// Writes the key to a temporary file beside `file`, before the cluster gets it. A secret that cannot be stored
+    /// must not take effect. A file is overwritten only if it contains a key with this name.
     pub(super) fn begin(file: &'p Path, key: &TsigKey) -> Result<Self, Problem> {
         check(file, &key.name)?;
         let mut name = file.file_name().unwrap_or_default().to_owned();
@@ -26,23 +26,23 @@ impl<'p> KeyOut<'p> {
         Ok(Self { file, new })
     }
 
-    /// The cluster has the key, or has refused it, or nobody knows.
+    /// Renames the temporary file if the cluster has the key, and removes it if the cluster refused the key.
     pub(super) fn end<T>(self, outcome: Result<T, Problem>) -> Result<T, Problem> {
         match outcome {
             Ok(done) => {
                 let renamed = std::fs::rename(&self.new, self.file);
                 renamed.map_err(|error| {
-                    Problem::new(Exit::Failed, "the key is in force, and its file cannot be renamed", error)
+                    Problem::new(Exit::Failed, "the cluster has the key, but its file cannot be renamed", error)
                         .at(self.new.display())
                 })?;
                 Ok(done)
             }
             Err(problem) if problem.is_unknown => {
                 let new = self.new.display();
-                Err(problem.hint(format!("look first (`catamaran key list`): if it was done, {new} holds the secret")))
+                Err(problem.hint(format!("check `catamaran key list`: if the key was changed, its secret is in {new}")))
             }
             Err(problem) => {
-                // Nothing came of it; a file that stays harms nobody.
+                // A file that stays does no harm.
                 let _ = std::fs::remove_file(&self.new);
                 Err(problem)
             }
@@ -50,7 +50,7 @@ impl<'p> KeyOut<'p> {
     }
 }
 
-/// Writes a text with a secret to `file`, which holds a key of this name or does not exist.
+/// Writes a text with a secret to `file`, which does not exist or contains a key with this name.
 pub(super) fn write_for(file: &Path, name: &Name, text: &str) -> Result<(), Problem> {
     check(file, name)?;
     write(file, text)
@@ -73,9 +73,9 @@ fn check(file: &Path, name: &Name) -> Result<(), Problem> {
     if TsigKey::load(file).is_ok_and(|there| there.name == *name) {
         return Ok(());
     }
-    Err(Problem::new(Exit::Refused, "cannot write the key file", format!("it exists and is no key file of {name}"))
+    Err(Problem::new(Exit::Refused, "cannot write the key file", format!("it exists, and is not a key file of {name}"))
         .at(file.display())
-        .hint("name another file with --out, or remove this one"))
+        .hint("give another file with --out, or remove this one"))
 }
 
 #[cfg(test)]
@@ -85,7 +85,7 @@ mod tests {
     use tsig::KeyAlgorithm;
 
     #[test]
-    fn a_key_file_is_there_once_the_cluster_has_the_key() {
+    fn the_key_file_is_written_after_the_cluster_has_the_key() {
         let dir = crate::test_dir("key-out");
         let file = dir.path().join("a.key");
         let key = |name: &str| TsigKey::make(name.parse().unwrap(), KeyAlgorithm::HmacSha256).unwrap();
@@ -96,9 +96,9 @@ mod tests {
         KeyOut::begin(&file, &first).unwrap().end(Ok(())).unwrap();
         assert_eq!(TsigKey::load(&file).unwrap(), first);
         assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
-        // The same key, rolled: until it is known the old file stays, and the new secret is not lost.
+        // A rolled key with an unknown outcome: the old file stays, and the new secret is kept.
         let problem =
-            KeyOut::begin(&file, &second).unwrap().end::<()>(Err(Problem::unknown("it hung up"))).unwrap_err();
+            KeyOut::begin(&file, &second).unwrap().end::<()>(Err(Problem::unknown("no response"))).unwrap_err();
         assert!(problem.to_string().contains("a.key.unconfirmed"), "{problem}");
         assert_eq!(TsigKey::load(&file).unwrap(), first);
         assert_eq!(TsigKey::load(&dir.path().join("a.key.unconfirmed")).unwrap(), second);

@@ -27,13 +27,13 @@ pub(super) type List = Vec<Element>;
 pub(super) type Lists = BTreeMap<String, List>;
 
 /// Why an element of BIND's lists cannot be imported.
-const ONLY_KEYS: &str = "cannot be imported: here an update needs a key, so only `key NAME`, `none` alone, and an acl \
-                         or a list made of these can be";
+const ONLY_KEYS: &str = "cannot be imported: updates need a key, so only `key NAME`, `none` alone, and acls or lists \
+                         of these can be imported";
 
 /// Why `none` is refused beside other elements. It is `!any`, and BIND applies the first element that matches: later
 /// elements grant nothing, and earlier ones need no `none`.
 const NOT_ALONE: &str = "`none` cannot be imported beside other elements: it matches every client, so `named` \
-                         ignores the elements after it; remove it, or remove the other elements";
+                         ignores the elements after it. Remove it, or remove the other elements";
 
 /// The names of BIND's own lists, which no `acl` may take.
 const BUILT_IN: [&str; 4] = ["any", "none", "localhost", "localnets"];

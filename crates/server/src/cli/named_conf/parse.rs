@@ -1,7 +1,7 @@
-//! The statements that matter: `include`, `view`, `options`, `zone`, and in them `update-policy` and `allow-update`.
+//! Parses `include`, `view`, `options` and `zone`, and in them `update-policy` and `allow-update`.
 
 use super::acl::{self, List, Lists};
-use super::{At, Sources, ZonePolicy, included};
+use super::{Located, Sources, ZonePolicy, included};
 use crate::limits::NAMED_CONF_DEPTH_MAX;
 use policy::text::{TextError, Token, TokenKind, Tokens, parse_rule};
 use policy::{Effect, Identity, Policy, Rule, RuleType, Scope};
@@ -9,10 +9,10 @@ use std::path::Path;
 use wire::Name;
 use wire::number::Rtype;
 
-/// An error: its place, and the reason.
+/// An error: its position, and the reason.
 pub(super) type Fault = (String, String);
 
-/// Who may update, as one of the two statements says it.
+/// The update rules of one of the two statements.
 #[derive(Clone)]
 enum Allowed {
     /// `update-policy`
@@ -34,68 +34,71 @@ impl Allowed {
 struct Parser<'s, S> {
     sources: &'s mut S,
     zones: Vec<Found>,
-    /// `allow-update` outside of zones, for those that do not say anything themselves: of the view that is being read,
-    /// or else of all of them.
+    /// `allow-update` outside of zones, for zones without a statement of their own: of the current view, or else of the
+    /// whole file.
     default: Option<Allowed>,
     /// The lists of `acl` statements.
     lists: Lists,
-    /// Whether zones are of class IN where they name none: those of a view have its class.
+    /// Whether zones without a class are of class IN. In a view, they have the class of the view.
     is_internet: bool,
 }
 
 struct Found {
     zone: Name,
-    place: String,
+    position: String,
     rules: Option<Allowed>,
 }
 
-/// What the block of a zone says, with the files that it includes.
+/// The contents of a zone block and of the files that it includes.
 #[derive(Default)]
 struct ZoneBlock {
     rules: Option<Allowed>,
-    /// It is of a type that takes no updates itself, or stands in another view.
-    is_of_others: bool,
-    /// Where it takes the rest from a template.
+    /// Its type accepts no updates, or the zone is defined in another view.
+    is_skipped: bool,
+    /// Position of its `template` statement.
     template: Option<String>,
 }
 
-/// Reads a file with what it includes.
-pub(super) fn parse<S: Sources>(file: &Path, sources: &mut S) -> At<Vec<ZonePolicy>> {
+/// Reads a file and its includes.
+pub(super) fn parse<S: Sources>(file: &Path, sources: &mut S) -> Located<Vec<ZonePolicy>> {
     let mut parser = Parser { sources, zones: Vec::new(), default: None, lists: Lists::new(), is_internet: true };
     parser.file(file, 0)?;
     let Parser { zones, default, lists, .. } = parser;
     let mut policies = Vec::<ZonePolicy>::new();
-    for Found { zone, place, rules } in zones {
+    for Found { zone, position, rules } in zones {
         let Some(rules) = rules.or_else(|| default.clone()) else { continue };
         if let Some(other) = policies.iter_mut().find(|other| other.zone == zone) {
-            let why = format!("zone {zone} stands here and at {}; a zone can be in one view only", other.place);
-            other.rules = Err(vec![(place, why)]);
+            let why = format!(
+                "zone {zone} is defined here and at {}; only zones in one view can be imported",
+                other.position
+            );
+            other.rules = Err(vec![(position, why)]);
             continue;
         }
-        let rules = rules
-            .resolve(&lists)
-            .and_then(|rules| Policy::new(rules, Vec::new()).map_err(|error| vec![(place.clone(), error.to_string())]));
-        policies.push(ZonePolicy { zone, place, rules });
+        let rules = rules.resolve(&lists).and_then(|rules| {
+            Policy::new(rules, Vec::new()).map_err(|error| vec![(position.clone(), error.to_string())])
+        });
+        policies.push(ZonePolicy { zone, position, rules });
     }
     Ok(policies)
 }
 
 impl<S: Sources> Parser<'_, S> {
-    fn file(&mut self, file: &Path, depth: usize) -> At<()> {
+    fn file(&mut self, file: &Path, depth: usize) -> Located<()> {
         let text = self.text(file)?;
         let mut tokens = Tokens::new(&text);
         self.statements(file, &mut tokens, depth, false)
     }
 
     /// Statements of a file, or of a block up to its closing brace.
-    fn statements(&mut self, file: &Path, tokens: &mut Tokens<'_>, depth: usize, in_block: bool) -> At<()> {
+    fn statements(&mut self, file: &Path, tokens: &mut Tokens<'_>, depth: usize, in_block: bool) -> Located<()> {
         let at = |error: TextError| placed(file, error);
         loop {
             let Some(token) = tokens.next_token().map_err(at)? else {
                 return if in_block { Err(at(tokens.error_here("a block is not closed"))) } else { Ok(()) };
             };
             if depth > NAMED_CONF_DEPTH_MAX {
-                return Err(at(token.error("files include each other, or blocks stand in each other, too deep")));
+                return Err(at(token.error("files or blocks are nested too deep")));
             }
             match &token.kind {
                 TokenKind::Close if in_block => return Ok(()),
@@ -106,22 +109,22 @@ impl<S: Sources> Parser<'_, S> {
         }
     }
 
-    fn statement(&mut self, file: &Path, word: &str, tokens: &mut Tokens<'_>, depth: usize) -> At<()> {
+    fn statement(&mut self, file: &Path, word: &str, tokens: &mut Tokens<'_>, depth: usize) -> Located<()> {
         let at = |error: TextError| placed(file, error);
         match word.to_ascii_lowercase().as_str() {
             "include" => {
                 let (_, name) = tokens.expect_word("a file name").map_err(at)?;
                 self.file(&included(file, &name), depth + 1)
             }
-            // A zone in two views is an error of that zone. What a view says of updates is for its own zones, wherever
-            // in it they stand, and goes before what `options` says.
+            // A zone in two views is an error of that zone. An `allow-update` in a view applies to all zones of the
+            // view, also to earlier ones, and takes precedence over `options`.
             "view" => {
                 tokens.expect_word("the name of a view").map_err(at)?;
                 let is_internet = open(tokens, true).map_err(at)?;
-                let of_outside = std::mem::replace(&mut self.is_internet, is_internet);
+                let outer_class = std::mem::replace(&mut self.is_internet, is_internet);
                 let (before, first) = (self.default.take(), self.zones.len());
                 self.statements(file, tokens, depth + 1, true)?;
-                self.is_internet = of_outside;
+                self.is_internet = outer_class;
                 if let Some(of_view) = std::mem::replace(&mut self.default, before) {
                     let silent = self.zones[first..].iter_mut().filter(|zone| zone.rules.is_none());
                     silent.for_each(|zone| zone.rules = Some(of_view.clone()));
@@ -142,27 +145,27 @@ impl<S: Sources> Parser<'_, S> {
         }
     }
 
-    fn zone(&mut self, file: &Path, tokens: &mut Tokens<'_>, depth: usize) -> At<()> {
+    fn zone(&mut self, file: &Path, tokens: &mut Tokens<'_>, depth: usize) -> Located<()> {
         let at = |error: TextError| placed(file, error);
         let (token, text) = tokens.expect_word("the name of a zone").map_err(at)?;
         let zone: Name =
             text.parse().map_err(|error| at(token.error(format!("`{text}` is not a domain name: {error}"))))?;
-        let place = format!("{}:{}:{}", file.display(), token.line, token.column);
+        let position = format!("{}:{}:{}", file.display(), token.line, token.column);
         let is_internet = open(tokens, self.is_internet).map_err(at)?;
         let mut block = ZoneBlock::default();
         self.zone_statements(file, tokens, depth + 1, true, &mut block)?;
-        let ZoneBlock { mut rules, is_of_others, template } = block;
-        if let (None, Some(place)) = (&rules, template) {
-            let why = "templates are not read: write into the zone what the template says of updates";
-            rules = Some(Allowed::Policy(Err(vec![(place, why.to_owned())])));
+        let ZoneBlock { mut rules, is_skipped, template } = block;
+        if let (None, Some(position)) = (&rules, template) {
+            let why = "templates are not supported: copy the update rules of the template into the zone";
+            rules = Some(Allowed::Policy(Err(vec![(position, why.to_owned())])));
         }
-        if is_internet && !is_of_others {
-            self.zones.push(Found { zone: zone.as_ref().to_canonical(), place, rules });
+        if is_internet && !is_skipped {
+            self.zones.push(Found { zone: zone.as_ref().to_canonical(), position, rules });
         }
         Ok(())
     }
 
-    /// Statements of a zone: of a file that it includes, or of its block up to the closing brace.
+    /// Statements of a zone: in an included file, or in its block up to the closing brace.
     fn zone_statements(
         &mut self,
         file: &Path,
@@ -170,14 +173,14 @@ impl<S: Sources> Parser<'_, S> {
         depth: usize,
         in_block: bool,
         block: &mut ZoneBlock,
-    ) -> At<()> {
+    ) -> Located<()> {
         let at = |error: TextError| placed(file, error);
         loop {
             let Some(token) = tokens.next_token().map_err(at)? else {
                 return if in_block { Err(at(tokens.error_here("a block is not closed"))) } else { Ok(()) };
             };
             if depth > NAMED_CONF_DEPTH_MAX {
-                return Err(at(token.error("files include each other too deep")));
+                return Err(at(token.error("files are nested too deep")));
             }
             let word = match &token.kind {
                 TokenKind::Close if in_block => return Ok(()),
@@ -194,11 +197,11 @@ impl<S: Sources> Parser<'_, S> {
                 }
                 "type" => {
                     let (_, kind) = tokens.expect_word("a type of zone").map_err(at)?;
-                    block.is_of_others = !["primary", "master"].contains(&kind.to_ascii_lowercase().as_str());
+                    block.is_skipped = !["primary", "master"].contains(&kind.to_ascii_lowercase().as_str());
                 }
-                // The zone is that of another view, and what it says stands there.
+                // The zone is defined in another view.
                 "in-view" => {
-                    block.is_of_others = true;
+                    block.is_skipped = true;
                     skip(tokens).map_err(at)?;
                 }
                 "template" => {
@@ -217,7 +220,7 @@ impl<S: Sources> Parser<'_, S> {
         }
     }
 
-    fn text(&mut self, file: &Path) -> At<String> {
+    fn text(&mut self, file: &Path) -> Located<String> {
         self.sources.text(file).map_err(|why| (file.display().to_string(), why))
     }
 }
@@ -226,7 +229,7 @@ pub(super) fn placed(file: &Path, error: TextError) -> Fault {
     (format!("{}:{}:{}", file.display(), error.line, error.column), error.what)
 }
 
-/// Goes behind the next opening brace; gives whether what is opened is of class IN, which the word before it says.
+/// Skips to the next opening brace. Returns whether the block has class IN, according to the words before the brace.
 pub(super) fn open(tokens: &mut Tokens<'_>, mut is_internet: bool) -> Result<bool, TextError> {
     loop {
         let token = tokens.expect("`{`")?;
@@ -238,7 +241,7 @@ pub(super) fn open(tokens: &mut Tokens<'_>, mut is_internet: bool) -> Result<boo
     }
 }
 
-/// Passes over the rest of a statement, blocks and all.
+/// Skips the rest of a statement and its blocks.
 pub(super) fn skip(tokens: &mut Tokens<'_>) -> Result<(), TextError> {
     let mut depth = 0usize;
     loop {
@@ -253,13 +256,13 @@ pub(super) fn skip(tokens: &mut Tokens<'_>) -> Result<(), TextError> {
     }
 }
 
-/// The outer error is of the text; the inner is of this policy, and reading goes on behind it.
+/// The outer error is a syntax error. The inner errors are of this policy, and parsing continues after it.
 fn update_policy(word: &Token, tokens: &mut Tokens<'_>) -> Result<Result<Vec<Rule>, Vec<TextError>>, TextError> {
     let token = tokens.expect("`{` or `local`")?;
     if token.shown().eq_ignore_ascii_case("local") {
         skip(tokens)?;
         return Ok(Err(vec![word.error(
-            "`update-policy local` is for a key that named makes for itself; make one with `catamaran key add`",
+            "`update-policy local` uses a key that named creates for itself; create a key with `catamaran key add`",
         )]));
     }
     if token.kind != TokenKind::Open {
@@ -278,14 +281,14 @@ fn update_policy(word: &Token, tokens: &mut Tokens<'_>) -> Result<Result<Vec<Rul
             Ok(rule) => {
                 if let Some(rtype) = rule.grants_in_vain() {
                     faults.push(token.error(format!(
-                        "no rule can grant {rtype}; only the signer of a zone may write records of DNSSEC"
+                        "no rule can grant {rtype}; only the signer of a zone may write DNSSEC records"
                     )));
                 }
                 rules.push(rule);
             }
             Err(error) => {
                 faults.push(error);
-                // Behind the rule, wherever in it reading stopped.
+                // Continue after the rule.
                 *tokens = before;
                 skip(tokens)?;
             }

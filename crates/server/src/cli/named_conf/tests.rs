@@ -1,7 +1,7 @@
-//! What comes out of a `named.conf`, and what is said of one that is wrong.
+//! Import of `named.conf`, and its errors.
 
 use super::parse::parse;
-use super::{At, Sources, ZonePolicy};
+use super::{Located, Sources, ZonePolicy};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,12 +15,12 @@ impl Sources for Texts {
     }
 }
 
-fn read(files: &[(&'static str, &str)]) -> At<Vec<ZonePolicy>> {
+fn read(files: &[(&'static str, &str)]) -> Located<Vec<ZonePolicy>> {
     let texts = files.iter().map(|(file, text)| (*file, (*text).to_owned())).collect();
     parse(Path::new("etc/named.conf"), &mut Texts(texts))
 }
 
-/// Each zone with its rules or with what is wrong.
+/// Each zone with its rules or errors.
 fn shown(text: &str) -> Vec<String> {
     let zones = read(&[("etc/named.conf", text)]).unwrap();
     zones
@@ -28,7 +28,7 @@ fn shown(text: &str) -> Vec<String> {
         .map(|zone| match &zone.rules {
             Ok(rules) => format!("{} {}", zone.zone, rules.to_string().trim_end().replace('\n', " ")),
             Err(faults) => {
-                let faults: Vec<_> = faults.iter().map(|(place, why)| format!("{place} {why}")).collect();
+                let faults: Vec<_> = faults.iter().map(|(position, why)| format!("{position} {why}")).collect();
                 format!("{} {}", zone.zone, faults.join(" | "))
             }
         })
@@ -36,7 +36,7 @@ fn shown(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn zones_come_out_with_their_rules_and_the_rest_is_passed_over() {
+fn zones_are_imported_with_their_rules_and_the_rest_is_skipped() {
     let text = r#"
         // what Debian ships, and more
         acl "trusted" { 10.0.0.0/8; !192.0.2.1; { ::1; }; };
@@ -67,7 +67,7 @@ fn zones_come_out_with_their_rules_and_the_rest_is_passed_over() {
 }
 
 #[test]
-fn a_zone_has_what_it_includes_and_nothing_of_a_template_unread() {
+fn includes_in_a_zone_are_read_and_templates_are_refused() {
     let text = "options { allow-update { key all; }; };\n\
                 zone a { type primary; include \"a.rules\"; };\n\
                 zone b { type primary; template t; };\n\
@@ -76,11 +76,11 @@ fn a_zone_has_what_it_includes_and_nothing_of_a_template_unread() {
     let files = [("etc/named.conf", text), ("etc/a.rules", rules), ("etc/more", "file \"x\"; type primary;")];
     let zones = read(&files).unwrap();
     assert_eq!(zones[0].rules.as_ref().unwrap().to_string().trim_end(), "grant \"k.\" name \"x.a.\" A;");
-    let (place, why) = &zones[1].rules.as_ref().unwrap_err()[0];
-    assert!(place == "etc/named.conf:3:24" && why.starts_with("templates are not read"), "{place} {why}");
+    let (position, why) = &zones[1].rules.as_ref().unwrap_err()[0];
+    assert!(position == "etc/named.conf:3:24" && why.starts_with("templates are not supported"), "{position} {why}");
     assert_eq!(zones[2].rules.as_ref().unwrap().to_string().trim_end(), "grant \"k.\" name \"c.\" A;");
-    let (place, why) = read(&files[..1]).unwrap_err();
-    assert_eq!((place.as_str(), why.as_str()), ("etc/a.rules", "there is no such file"));
+    let (position, why) = read(&files[..1]).unwrap_err();
+    assert_eq!((position.as_str(), why.as_str()), ("etc/a.rules", "there is no such file"));
     let endless = [("etc/named.conf", "zone a { include \"z\"; };"), ("etc/z", "include \"z\";")];
     assert!(read(&endless).unwrap_err().1.contains("too deep"));
     let open = [("etc/named.conf", "zone a { include \"z\"; };"), ("etc/z", "file x; }")];
@@ -88,7 +88,7 @@ fn a_zone_has_what_it_includes_and_nothing_of_a_template_unread() {
 }
 
 #[test]
-fn a_zone_of_another_view_or_class_is_not_taken_for_one() {
+fn zones_of_other_views_and_classes_are_skipped() {
     let text = "options { allow-update { none; }; };\n\
                 view a { zone o { type primary; update-policy { grant k name x.o A; }; }; };\n\
                 view b { allow-update { key k; }; zone o { in-view a; }; };\n\
@@ -98,7 +98,7 @@ fn a_zone_of_another_view_or_class_is_not_taken_for_one() {
 }
 
 #[test]
-fn what_cannot_be_taken_over_is_an_error_of_its_zone_with_line_and_column() {
+fn a_rule_that_cannot_be_imported_is_an_error_with_line_and_column() {
     let text = "zone a { update-policy local; };\n\
                 zone b { allow-update { 192.0.2.1; key k; }; };\n\
                 zone c { update-policy {\n  grant k zonesub;\n  grant * external local:x A;\n grant k zonesub X;\
@@ -132,16 +132,16 @@ fn all_errors_of_all_zones_are_shown_at_once() {
     let text = "zone a { update-policy {\n grant k nonsense a A;\n grant k zonesub A;\n deny k name @ A;\n}; };\n\
                 zone b { allow-update { 192.0.2.1; !key k; key a..b; any; }; };\n";
     let shown = shown(text);
-    let places = |shown: &str| -> Vec<String> {
+    let positions = |shown: &str| -> Vec<String> {
         shown.split_whitespace().filter_map(|word| word.strip_prefix("etc/named.conf:").map(str::to_owned)).collect()
     };
-    assert_eq!(places(&shown[0]), ["2:10", "4:14"], "{}", shown[0]);
-    assert_eq!(places(&shown[1]), ["6:25", "6:36", "6:48", "6:54"], "{}", shown[1]);
+    assert_eq!(positions(&shown[0]), ["2:10", "4:14"], "{}", shown[0]);
+    assert_eq!(positions(&shown[1]), ["6:25", "6:36", "6:48", "6:54"], "{}", shown[1]);
     assert!(shown[1].contains("`a..b` is not a domain name: it has an empty label"), "{}", shown[1]);
 }
 
 #[test]
-fn an_acl_that_is_made_of_keys_is_resolved() {
+fn an_acl_of_keys_is_resolved() {
     let text = "zone a { allow-update { Updaters; key c; }; };\n\
                 acl updaters { key a; more; off; More; };\n\
                 acl \"more\" { { key b; }; { none; }; key a; }; acl off { none; };\n\
@@ -169,20 +169,20 @@ fn none_beside_other_elements_and_a_loop_are_refused() {
                 acl off { NONE; key k; };\n\
                 acl one { key k; two; }; acl two { { ONE; }; };\n";
     let shown = shown(text);
-    for (shown, place) in shown.iter().zip([
+    for (shown, position) in shown.iter().zip([
         "a. etc/named.conf:1:25",
         "b. etc/named.conf:2:32",
         "c. etc/named.conf:7:11",
         "d. etc/named.conf:4:27",
     ]) {
-        assert!(shown.starts_with(&format!("{place} `none` cannot be imported beside other elements")), "{shown}");
+        assert!(shown.starts_with(&format!("{position} `none` cannot be imported beside other elements")), "{shown}");
     }
     assert_eq!(shown[4], "e. etc/named.conf:8:38 `acl one` contains itself");
     assert_eq!(shown[5].trim_end(), "f.");
 }
 
 #[test]
-fn views_and_options_and_included_files_are_looked_into() {
+fn views_options_and_included_files_are_read() {
     let zones = read(&[
         ("etc/named.conf", "include \"more/a.conf\"; options { allow-update { key all; }; };"),
         ("etc/more/a.conf", "view v { match-clients { any; }; zone x { }; include \"b.conf\"; };"),
@@ -190,16 +190,16 @@ fn views_and_options_and_included_files_are_looked_into() {
     ]);
     let zones = zones.unwrap();
     let shown: Vec<_> =
-        zones.iter().map(|zone| (zone.place.as_str(), zone.rules.as_ref().map(ToString::to_string))).collect();
+        zones.iter().map(|zone| (zone.position.as_str(), zone.rules.as_ref().map(ToString::to_string))).collect();
     assert_eq!(shown[1], ("etc/more/b.conf:1:6", Ok("grant \"k.\" zonesub A;\n".to_owned())));
-    // The same zone twice: only one can be meant.
-    let (place, why) = &zones[0].rules.as_ref().unwrap_err()[0];
-    assert_eq!(place, "etc/more/b.conf:1:56");
+    // The same zone twice.
+    let (position, why) = &zones[0].rules.as_ref().unwrap_err()[0];
+    assert_eq!(position, "etc/more/b.conf:1:56");
     assert!(why.contains("etc/more/a.conf:1:39"), "{why}");
 }
 
 #[test]
-fn what_a_view_says_of_updates_is_for_its_own_zones() {
+fn allow_update_in_a_view_applies_to_its_own_zones() {
     let views = "view in { zone a { }; allow-update { key k; }; zone b { allow-update { none; }; }; }; \
                  view out { match-clients { any; }; zone c { }; }; view shut { allow-update { none; }; zone d { }; };";
     let shown = |text: &str| -> Vec<_> {
@@ -208,10 +208,10 @@ fn what_a_view_says_of_updates_is_for_its_own_zones() {
     };
     let grant = |key: &str| format!("grant \"{key}.\" zonesub ANY;\n");
     let zone = |name: &str, rules: String| (format!("{name}."), rules);
-    // Nothing grants anything in the view that says nothing.
+    // A view without `allow-update` grants nothing.
     let alone = [zone("a", grant("k")), zone("b", String::new()), zone("d", String::new())];
     assert_eq!(shown(views), alone);
-    // What is said for all is for that view alone, wherever it stands.
+    // The `options` apply only to that view, wherever they are.
     let all = "options { allow-update { key all; }; };";
     let with_all = [&alone[..2], &[zone("c", grant("all"))], &alone[2..]].concat();
     assert_eq!(shown(&format!("{all} {views}")), with_all);
@@ -219,8 +219,8 @@ fn what_a_view_says_of_updates_is_for_its_own_zones() {
 }
 
 #[test]
-fn errors_of_the_text_name_file_line_and_column() {
-    for (text, place, why) in [
+fn syntax_errors_name_file_line_and_column() {
+    for (text, position, why) in [
         ("zone a { update-policy { grant k zonesub; ", "etc/named.conf:1:43", "found the end"),
         ("options {\n", "etc/named.conf:2:1", "not closed"),
         ("}", "etc/named.conf:1:1", "found `}`"),
@@ -233,7 +233,7 @@ fn errors_of_the_text_name_file_line_and_column() {
         ("include \"named.conf\";", "etc/named.conf:1:1", "too deep"),
     ] {
         let error = read(&[("etc/named.conf", text)]).unwrap_err();
-        assert!(error.0 == place && error.1.contains(why), "{text}: {error:?}");
+        assert!(error.0 == position && error.1.contains(why), "{text}: {error:?}");
     }
 }
 

@@ -9,13 +9,13 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Pause before a dead node is restarted. It doubles each time the node ends soon after its start.
+/// Pause before a node is restarted. It doubles each time the node exits soon after its start.
 const RESTART_MS: u64 = 500;
 /// The longest pause.
 const RESTART_MS_MAX: u64 = 8_000;
-/// A node that runs for less than this has ended soon.
+/// A node that ran for less than this exited early.
 const SOON_MS: u64 = 5_000;
-/// Bytes of a node's log that are shown when it ends early.
+/// Bytes of a node's log that are shown when it exits early.
 const LOG_TAIL_BYTES: u64 = 2_000;
 
 /// All nodes' processes.
@@ -31,9 +31,9 @@ struct Node {
     files: NodeLayout,
     child: Option<Child>,
     ended: Option<ExitStatus>,
-    /// Once is enough: one that was started again may end again.
-    has_ended: bool,
-    /// It is a member no more, and is not started again.
+    /// Whether it has ever exited: after a restart it may exit again.
+    has_exited: bool,
+    /// It was removed from the cluster, and is not restarted.
     is_removed: bool,
     restart_at: Option<Instant>,
     started_at: Instant,
@@ -48,15 +48,14 @@ impl Children {
         for planned in &plan.nodes {
             let files = plan.layout.node(planned.id);
             let child = spawn(&files, plan.nodes.len()).map_err(|error| {
-                Problem::new(Exit::Failed, format!("node {} cannot be started", planned.id), error)
-                    .at(files.dir().display())
+                Problem::new(Exit::Failed, format!("cannot start node {}", planned.id), error).at(files.dir().display())
             })?;
             children.nodes.push(Node {
                 id: planned.id,
                 files,
                 child: Some(child),
                 ended: None,
-                has_ended: false,
+                has_exited: false,
                 is_removed: false,
                 restart_at: None,
                 started_at: Instant::now(),
@@ -66,15 +65,15 @@ impl Children {
         Ok(children)
     }
 
-    /// Notes who died; gives a line for each, and for each that is started again.
-    pub(crate) fn look(&mut self) -> Vec<String> {
+    /// Finds nodes that exited, and restarts nodes. Returns a line for each.
+    pub(crate) fn poll(&mut self) -> Vec<String> {
         let mut lines = Vec::new();
         for node in &mut self.nodes {
             let ended = node.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
             if let Some(status) = ended {
                 node.child = None;
                 node.ended = Some(status);
-                node.has_ended = true;
+                node.has_exited = true;
                 if status.code() == Some(Exit::Removed as i32) {
                     node.is_removed = true;
                     lines.push(format!("node {} was removed from the cluster", node.id));
@@ -82,7 +81,7 @@ impl Children {
                 }
                 let may_start = self.supervise && !Exit::is_final(status.code());
                 lines.push(format!(
-                    "node {} ended ({}); {}",
+                    "node {} exited ({}); {}",
                     node.id,
                     describe(status),
                     node.advice(may_start, status)
@@ -93,12 +92,12 @@ impl Children {
             if node.restart_at.is_some_and(|at| at <= Instant::now()) {
                 match spawn(&node.files, self.count) {
                     Ok(child) => {
-                        lines.push(format!("node {} started again (pid {})", node.id, child.id()));
+                        lines.push(format!("node {} restarted (pid {})", node.id, child.id()));
                         (node.child, node.ended, node.restart_at) = (Some(child), None, None);
                         node.started_at = Instant::now();
                     }
                     Err(error) => {
-                        lines.push(format!("node {} cannot be started: {error}", node.id));
+                        lines.push(format!("cannot start node {}: {error}", node.id));
                         node.pause = next_pause(node.pause, Duration::ZERO);
                         node.restart_at = Some(Instant::now() + node.pause);
                     }
@@ -113,39 +112,39 @@ impl Children {
         self.nodes.iter().find(|node| node.id == id)?.child.as_ref().map(Child::id)
     }
 
-    /// Whether a node's process has run without an end so far.
-    pub(crate) fn has_lasted(&self, id: u64) -> bool {
-        self.nodes.iter().any(|node| node.id == id && !node.has_ended)
+    /// Whether a node's process has never exited so far.
+    pub(crate) fn never_exited(&self, id: u64) -> bool {
+        self.nodes.iter().any(|node| node.id == id && !node.has_exited)
     }
 
-    /// Whether a node ended because it was removed from the cluster.
+    /// Whether a node exited because it was removed from the cluster.
     pub(crate) fn is_removed(&self, id: u64) -> bool {
         self.nodes.iter().any(|node| node.id == id && node.is_removed)
     }
 
-    /// Nodes that run, or are about to be started again.
+    /// Nodes that run, or are about to be restarted.
     pub(crate) fn running_count(&self) -> usize {
         self.nodes.iter().filter(|node| node.child.is_some() || node.restart_at.is_some()).count()
     }
 
-    /// A node that ended before the cluster was ready, in its own words.
-    pub(crate) fn early_end(&self, plan: &Plan) -> Option<Problem> {
+    /// An error for a node that exited before the cluster was ready, with the end of its log.
+    pub(crate) fn early_exit(&self, plan: &Plan) -> Option<Problem> {
         let node = self.nodes.iter().find(|node| node.ended.is_some() && !node.is_removed)?;
         let files = plan.layout.node(node.id);
         let status = node.ended.map(describe).unwrap_or_default();
         let tail = tail(&files).unwrap_or_default();
-        let why = if tail.is_empty() { status } else { format!("{status}; its last words:\n{tail}") };
+        let why = if tail.is_empty() { status } else { format!("{status}; end of its log:\n{tail}") };
         Some(
-            Problem::new(Exit::Failed, format!("node {} ended before the cluster was ready", node.id), why)
+            Problem::new(Exit::Failed, format!("node {} exited before the cluster was ready", node.id), why)
                 .at(files.log().display()),
         )
     }
 
-    /// Has all nodes stop, and kills those that have not after `limit`.
+    /// Stops all nodes. Kills nodes that still run after `limit`.
     pub(crate) fn stop(&mut self, limit: Duration) {
         for node in &mut self.nodes {
             node.restart_at = None;
-            // The end of its standard input is the order to stop.
+            // A node stops when its standard input is closed.
             drop(node.child.as_mut().and_then(|child| child.stdin.take()));
         }
         let deadline = Instant::now() + limit;
@@ -153,7 +152,7 @@ impl Children {
             let Some(mut child) = node.child.take() else { continue };
             while !matches!(child.try_wait(), Ok(Some(_)) | Err(_)) {
                 if Instant::now() > deadline {
-                    crate::log::say(format_args!("node {} does not stop; killing it", node.id));
+                    crate::log::say(format_args!("node {} did not stop in time; killing it", node.id));
                     let _ = child.kill();
                     let _ = child.wait();
                     break;
@@ -173,11 +172,11 @@ impl Drop for Children {
 impl Node {
     fn advice(&self, supervise: bool, status: ExitStatus) -> String {
         if supervise {
-            "starting it again".to_owned()
+            "restarting it".to_owned()
         } else if Exit::is_final(status.code()) {
-            format!("what to do is in {}", self.files.log().display())
+            format!("its log says what to do: {}", self.files.log().display())
         } else {
-            format!("start it again with: {} serve --config {}", crate::cli::program(), self.files.config().display())
+            format!("restart it with: {} serve --config {}", crate::cli::program(), self.files.config().display())
         }
     }
 }
@@ -194,12 +193,12 @@ fn spawn(files: &NodeLayout, count: usize) -> io::Result<Child> {
         .stdin(Stdio::piped())
         .stdout(log.try_clone()?)
         .stderr(log)
-        // Ctrl-C in a terminal goes to the whole group: the nodes are stopped by us, in order.
+        // Ctrl-C in a terminal goes to the whole process group, but this process stops the nodes.
         .process_group(0)
         .spawn()
 }
 
-/// The pause before the next start of a node that ran for `ran`. It grows while the node keeps ending early, for
+/// The pause before the next start of a node that ran for `ran`. It grows while the node keeps exiting early, for
 /// example on a full disk.
 fn next_pause(last: Duration, ran: Duration) -> Duration {
     match ran < Duration::from_millis(SOON_MS) {
@@ -212,7 +211,7 @@ fn describe(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit code {code}"),
         (None, Some(signal)) => format!("killed by signal {signal}"),
-        (None, None) => "ended".to_owned(),
+        (None, None) => "exited".to_owned(),
     }
 }
 
@@ -230,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_that_ends_again_and_again_is_started_less_often() {
+    fn the_pause_grows_while_a_node_exits_early() {
         let (first, soon) = (Duration::from_millis(RESTART_MS), Duration::from_millis(100));
         let mut pause = first;
         for wanted in [1_000, 2_000, 4_000, 8_000, 8_000] {

@@ -1,11 +1,11 @@
-//! `up`: a whole cluster on one machine, each node its own process.
+//! `up`: runs a cluster on one machine, with one process for each node.
 //!
 //! ```text
-//!   plan      what lies in DIR
-//!   ports     which node listens where
+//!   plan      the directory and the configurations
+//!   ports     the ports of the nodes
 //!   children  the processes
-//!   setup     key and zones, through the API like any other client
-//!   watch     who leads, who died: status lines and cluster.json
+//!   setup     adds the update key and zones, through the API
+//!   watch     polls the nodes: status lines and cluster.json
 //! ```
 
 pub(crate) mod children;
@@ -29,61 +29,63 @@ use watch::Watch;
 
 const EXAMPLES: &str = "\
 Examples:
-  catamaran up                                   three nodes, a small built-in example.test
-  catamaran up --zone example.org.zone           serve a zone file; its SOA's owner is its origin
-  catamaran up --zone example.org=db.example     name the origin
-  catamaran up --zone root.zone.xz --nodes 5     .xz, .zst and .gz are read too
-  catamaran up --dir /var/lib/catamaran          resume what is there, with all data
+  catamaran up                                   run three nodes with a built-in zone, example.test
+  catamaran up --zone example.org.zone           serve a zone file; the owner of its SOA is the origin
+  catamaran up --zone example.org=db.example     serve a zone file with this origin
+  catamaran up --zone root.zone.xz --nodes 5     read a compressed file (.xz, .zst or .gz)
+  catamaran up --dir /var/lib/catamaran          resume the cluster in this directory
   catamaran up --dot-port 8530 --doh-port 8440 --doq-port 8530
-                                                 over TLS, HTTPS and QUIC too; clients trust DIR/ca.pem
+                                                 also serve TLS, HTTPS and QUIC; the CA is DIR/ca.pem
 
-Node i answers DNS on 127.0.0.1:PORT+i and [::1]:PORT+i and HTTP on 127.0.0.1:API_PORT+i;
-all nodes share 127.0.0.1:PORT and [::1]:PORT. It is the same with the ports for TLS, HTTPS and
-QUIC, whose certificates (for localhost, 127.0.0.1 and ::1) `up` makes. Ctrl-C stops all nodes.";
+All nodes answer DNS on 127.0.0.1:PORT and [::1]:PORT. Node i also answers on PORT+i. The ports for TLS, HTTPS and QUIC
+work in the same way. Their certificates are for localhost, 127.0.0.1 and ::1. Node i serves the API on
+127.0.0.1:API_PORT+i. Ctrl-C stops all nodes.";
 
 /// Arguments of `up`.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct UpArgs {
-    /// Number of nodes; one may fail of 3, two of 5. 3 in a new directory, else as many as are there.
+    /// Number of nodes [default: 3 in a new directory, else the number in the directory]. 3 nodes tolerate one failure,
+    /// 5 tolerate two.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=crate::limits::UP_NODES_MAX))]
     pub(crate) nodes: Option<u64>,
-    /// Directory of the cluster; made if it is not there, resumed if it is.
+    /// Directory of the cluster. If it has a cluster, that cluster is resumed, else a new one is created.
     #[arg(long, default_value = "./catamaran-data", value_name = "DIR")]
     pub(crate) dir: PathBuf,
-    /// Zone file to serve, `FILE` or `ORIGIN=FILE`; may be given several times. A zone that exists is not changed.
-    /// A relative $INCLUDE is resolved from the directory of the file that contains it.
+    /// Zone file to serve: `FILE` or `ORIGIN=FILE`. Can be given several times. Existing zones are not changed. A
+    /// relative $INCLUDE is resolved from the including file's directory.
     #[arg(long = "zone", value_name = "[ORIGIN=]FILE")]
     pub(crate) zones: Vec<String>,
-    /// Port that all nodes share; node i has PORT+i for itself.
+    /// Port for DNS. All nodes share it, and node i also listens on PORT+i.
     #[arg(long, default_value_t = 5300)]
     pub(crate) port: u16,
-    /// Port for DNS over TLS that all nodes share; node i has DOT_PORT+i for itself. Closed unless given.
+    /// Port for DNS over TLS. All nodes share it, and node i also listens on DOT_PORT+i [default: closed].
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) dot_port: Option<u16>,
-    /// Port for DNS over HTTPS (HTTP/2, path /dns-query), as --dot-port.
+    /// Port for DNS over HTTPS (HTTP/2, path /dns-query). Node i also listens on DOH_PORT+i [default: closed].
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) doh_port: Option<u16>,
-    /// Port for DNS over QUIC, which is on UDP: it may be that of --dot-port.
+    /// Port for DNS over QUIC. Node i also listens on DOQ_PORT+i [default: closed]. It uses UDP, so it may equal
+    /// --dot-port.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) doq_port: Option<u16>,
-    /// Node i has its API on API_PORT+i.
+    /// Base port of the API. Node i listens on API_PORT+i.
     #[arg(long, default_value_t = 8053)]
     pub(crate) api_port: u16,
-    /// Start a node again when it dies.
+    /// Restart a node when it exits, unless it would exit again at once (exit codes 7, 8 and 9).
     #[arg(long)]
     pub(crate) supervise: bool,
 }
 
-/// How often nodes are asked how they do: until all answer, while something changes, and when all is well. Each
-/// question costs them time, which clients notice.
-const READY_LOOK_MS: u64 = 20;
-const LOOK_MS: u64 = 100;
-const QUIET_LOOK_MS: u64 = 1_000;
+/// Time between polls of the nodes: until all answer, while something changes, and when all is well. Polls cost the
+/// nodes time, so they are rare when all is well.
+const READY_POLL_MS: u64 = 20;
+const POLL_MS: u64 = 100;
+const QUIET_POLL_MS: u64 = 1_000;
 
-/// Runs until Ctrl-C, or until the last node has died.
+/// Runs until Ctrl-C, or until the last node has exited.
 pub(crate) fn run(args: &UpArgs) -> Result<(), Problem> {
-    // Zone files are read first: an error in one must not leave a half-made cluster behind.
+    // Zone files are read first, so that an error in one leaves no incomplete cluster behind.
     let zones = setup::load_zones(&args.zones)?;
     let plan = Plan::make(args)?;
     crate::log::start_stdout();
@@ -91,8 +93,8 @@ pub(crate) fn run(args: &UpArgs) -> Result<(), Problem> {
     signals::handle(&stop, Hangup::Stops)?;
     let mut children = Children::start(&plan, args.supervise)?;
     let mut watch = Watch::new(&plan);
-    let result = bring_up(&plan, zones, &mut children, &mut watch, &stop)
-        .and_then(|()| look_after(&plan, &mut children, &mut watch, &stop));
+    let result = start_up(&plan, zones, &mut children, &mut watch, &stop)
+        .and_then(|()| supervise_nodes(&plan, &mut children, &mut watch, &stop));
     if result.is_ok() {
         say("stopping all nodes");
     }
@@ -101,8 +103,8 @@ pub(crate) fn run(args: &UpArgs) -> Result<(), Problem> {
     result
 }
 
-/// Waits until there is a leader, sets up key and zones, waits until all nodes answer.
-fn bring_up(
+/// Waits for a leader, adds key and zones, and waits until all nodes answer.
+fn start_up(
     plan: &Plan,
     zones: Vec<setup::ZoneToServe>,
     children: &mut Children,
@@ -111,11 +113,11 @@ fn bring_up(
 ) -> Result<(), Problem> {
     let mut deadline = Instant::now() + Duration::from_millis(plan.ready_ms());
     let (mut done, mut under_way, mut zones) = (None, None, Some(zones));
-    while !stop.wait(Duration::from_millis(READY_LOOK_MS)) {
-        let ended = children.look();
-        watch.look(children);
-        if let Some(problem) = children.early_end(plan) {
-            // A cluster that was there before goes on with a node less, as it would have later.
+    while !stop.wait(Duration::from_millis(READY_POLL_MS)) {
+        let ended = children.poll();
+        watch.poll(children);
+        if let Some(problem) = children.early_exit(plan) {
+            // A resumed cluster continues with one node less.
             if !plan.resumes || children.running_count() <= plan.nodes.len() / 2 {
                 return Err(problem);
             }
@@ -126,7 +128,7 @@ fn bring_up(
             ended.iter().for_each(|line| say(line));
         }
         if let Some(setting_up) = &under_way {
-            match look_for(setting_up)? {
+            match setup_result(setting_up)? {
                 None => continue,
                 Some(is_done) => (done, under_way) = (Some(is_done), None),
             }
@@ -139,7 +141,7 @@ fn bring_up(
         if watch.all_agree_on_leader(children)
             && let Some(zones) = zones.take()
         {
-            // A node that was removed would take a change and end before it has an answer.
+            // Without removed nodes, which would exit before they respond.
             let members = watch.expected(children).map(|node| node.api).collect();
             under_way = Some(set_up(Client::for_plan(plan, members)?, plan.clone(), zones)?);
         } else if let Some(done) = done.as_ref().filter(|done| watch.all_answer(children, &done.probes)) {
@@ -169,8 +171,8 @@ fn set_up(
 }
 
 /// The result of the setup thread, after a short wait. `None` while it is running.
-fn look_for(setting_up: &Receiver<Result<setup::Done, Problem>>) -> Result<Option<setup::Done>, Problem> {
-    match setting_up.recv_timeout(Duration::from_millis(READY_LOOK_MS)) {
+fn setup_result(setting_up: &Receiver<Result<setup::Done, Problem>>) -> Result<Option<setup::Done>, Problem> {
+    match setting_up.recv_timeout(Duration::from_millis(READY_POLL_MS)) {
         Ok(done) => done.map(Some),
         Err(RecvTimeoutError::Timeout) => Ok(None),
         Err(RecvTimeoutError::Disconnected) => {
@@ -179,25 +181,25 @@ fn look_for(setting_up: &Receiver<Result<setup::Done, Problem>>) -> Result<Optio
     }
 }
 
-/// Says what changes, until told to stop.
-fn look_after(plan: &Plan, children: &mut Children, watch: &mut Watch, stop: &Stop) -> Result<(), Problem> {
-    let mut looked_at = Instant::now();
-    while !stop.wait(Duration::from_millis(LOOK_MS)) {
-        let ended = children.look();
+/// Prints status changes until `up` is stopped.
+fn supervise_nodes(plan: &Plan, children: &mut Children, watch: &mut Watch, stop: &Stop) -> Result<(), Problem> {
+    let mut polled_at = Instant::now();
+    while !stop.wait(Duration::from_millis(POLL_MS)) {
+        let ended = children.poll();
         ended.iter().for_each(|line| say(line));
-        let is_quiet = ended.is_empty() && watch.is_well(children);
-        if is_quiet && looked_at.elapsed() < Duration::from_millis(QUIET_LOOK_MS) {
+        let is_quiet = ended.is_empty() && watch.is_healthy(children);
+        if is_quiet && polled_at.elapsed() < Duration::from_millis(QUIET_POLL_MS) {
             continue;
         }
-        looked_at = Instant::now();
-        for line in watch.look(children) {
+        polled_at = Instant::now();
+        for line in watch.poll(children) {
             say(&line);
         }
         if children.running_count() == 0 && !watch.any_answers() {
             let dir = plan.layout.dir().display().to_string();
             return Err(Problem::new(
                 Exit::Failed,
-                "all nodes have ended",
+                "all nodes have exited",
                 "see the lines above, and DIR/node-*/node.log",
             )
             .at(&dir)

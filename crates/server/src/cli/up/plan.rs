@@ -1,8 +1,8 @@
-//! Which node listens where, and the directory they live in.
+//! The directory of the cluster, and the configurations of its nodes.
 
 use super::UpArgs;
 use super::ports::{Ports, on_loopback};
-use crate::cli::client::connect::Ways;
+use crate::cli::client::connect::NodeConnector;
 use crate::cli::client::socket;
 use crate::config::tls::Tls;
 use crate::config::{Config, Dns, Member};
@@ -29,10 +29,10 @@ use tsig::KeyAlgorithm;
 
 /// Nodes of a new cluster whose number is not given.
 const NODES_DEFAULT: u64 = 3;
-/// Ports for connections between nodes come from here: below those that the kernel gives to outgoing connections, so
-/// that a port stays free between two runs.
+/// Ports for connections between nodes. They are below the kernel's ephemeral ports, so that a port stays free between
+/// two runs.
 const PEER_PORTS: std::ops::Range<u16> = 20_000..32_000;
-/// How long `up` waits for the nodes of a run that was just killed to let go of directory and ports.
+/// How long `up` waits until the nodes of a killed run have released directory and ports.
 const LET_GO_MS: u64 = 5_000;
 
 /// A cluster on this machine.
@@ -41,9 +41,9 @@ pub(crate) struct Plan {
     pub(crate) layout: Layout,
     pub(crate) nodes: Vec<PlannedNode>,
     pub(crate) ports: Ports,
-    /// Whether the directory holds a cluster that has been running before.
+    /// Whether the directory has a cluster that was running before.
     pub(crate) resumes: bool,
-    /// Held as long as the plan is.
+    /// Keeps the directory locked.
     _lock: Arc<File>,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct PlannedNode {
 }
 
 impl Plan {
-    /// Makes or takes up the directory, checks that all ports are free, and writes the nodes' configurations.
+    /// Creates or resumes the directory, checks that all ports are free, and writes the nodes' configurations.
     pub(crate) fn make(args: &UpArgs) -> Result<Self, Problem> {
         let dir = std::path::absolute(&args.dir).unwrap_or_else(|_| args.dir.clone());
         let failed = |what: &str| {
@@ -70,7 +70,7 @@ impl Plan {
                 Problem::new(Exit::Failed, what, error).at(dir.display()).hint("choose another directory with --dir")
             }
         };
-        std::fs::create_dir_all(&dir).map_err(failed("the directory cannot be made"))?;
+        std::fs::create_dir_all(&dir).map_err(failed("cannot create the directory"))?;
         let layout = Layout::new(&dir);
         let lock = lock(&layout)?;
         tighten::cluster(&dir);
@@ -82,20 +82,20 @@ impl Plan {
         let has_ipv6 = sockets::has_ipv6_loopback();
         plan.check_free(&old, has_ipv6)?;
         let kept = plan.kept_settings()?;
-        let configs = plan.prepare(old, &kept, has_ipv6).map_err(failed("the directory cannot be written"))?;
+        let configs = plan.prepare(old, &kept, has_ipv6).map_err(failed("cannot write to the directory"))?;
         for (node, config) in plan.nodes.iter().zip(configs) {
             let files = plan.layout.node(node.id);
-            // Data that was there and is gone is not made again.
+            // If a node's data is missing, it is not created again.
             if !kept.contains_key(&node.id) {
                 first_state::make(&config.clone().based(files.dir()))?;
             }
             let written = write_atomic(&files.config(), config.to_text().as_bytes(), Readers::Owner);
-            written.map_err(failed("the directory cannot be written"))?;
+            written.map_err(failed("cannot write to the directory"))?;
         }
         Ok(plan)
     }
 
-    /// How long its nodes may take until they answer: the more they have on disk, the longer.
+    /// Time limit until the nodes answer. It grows with their data on disk.
     pub(crate) fn ready_ms(&self) -> u64 {
         let bytes_of = |node: &PlannedNode| {
             let files = std::fs::read_dir(self.layout.node(node.id).data()).into_iter().flatten().flatten();
@@ -104,13 +104,13 @@ impl Plan {
         UP_READY_MS + self.nodes.iter().map(bytes_of).sum::<u64>() / UP_BYTES_A_MS
     }
 
-    /// How its nodes are reached.
-    pub(crate) fn ways(&self) -> Ways {
+    /// The connector to its nodes.
+    pub(crate) fn connector(&self) -> NodeConnector {
         let socket = |node: &PlannedNode| (node.api, socket(&self.layout.node(node.id)));
-        Ways::of(self.layout.dir(), self.nodes.iter().map(socket).collect())
+        NodeConnector::of(self.layout.dir(), self.nodes.iter().map(socket).collect())
     }
 
-    /// What `cluster.json` says.
+    /// The contents of `cluster.json`.
     pub(crate) fn cluster_json(&self, leader: Option<u64>, pid: impl Fn(u64) -> Option<u32>) -> ClusterJson {
         let node = |node: &PlannedNode| crate::files::cluster_json::NodeJson {
             id: node.id,
@@ -160,13 +160,13 @@ impl Plan {
         all
     }
 
-    /// What an operator may have set in the nodes' configurations, by node.
+    /// The existing configurations, by node. An operator may have changed them.
     fn kept_settings(&self) -> Result<BTreeMap<u64, Config>, Problem> {
         let files = self.nodes.iter().map(|node| (node.id, self.layout.node(node.id).config()));
         files.filter(|(_, file)| file.exists()).map(|(id, file)| Ok((id, Config::load(&file)?))).collect()
     }
 
-    /// Makes everything but states and configurations; gives these, in the order of the nodes.
+    /// Creates everything but states and configurations. Returns the configurations.
     fn prepare(&self, old: Vec<Member>, kept: &BTreeMap<u64, Config>, has_ipv6: bool) -> io::Result<Vec<Config>> {
         let layout = &self.layout;
         let ca = Ca::load_or_make(&layout.ca_cert(), &layout.ca_key())?;
@@ -193,7 +193,7 @@ impl Plan {
                 write_atomic(&files.dns_cert(), issued.cert_pem.as_bytes(), Readers::All)?;
             }
             let mut config = self.config(node, &members, has_ipv6);
-            // Addresses are those of this run; everything else stays as it was set.
+            // Addresses come from this command line. Everything else is kept.
             if let Some(kept) = kept.get(&node.id) {
                 let tls = self.tls(node, kept.dns.tls.as_ref(), has_ipv6);
                 config.dns = Dns { listen: config.dns.listen, tls, ..kept.dns.clone() };
@@ -220,7 +220,7 @@ impl Plan {
         config
     }
 
-    /// What the node's configuration says of encrypted transports: the addresses of this run, the rest as it was set.
+    /// The node's settings of encrypted transports: addresses from this command line, the rest is kept.
     fn tls(&self, node: &PlannedNode, kept: Option<&Tls>, has_ipv6: bool) -> Option<Tls> {
         if !self.ports.any_encrypted() && kept.is_none() {
             return None;
@@ -241,7 +241,7 @@ impl Plan {
         ports.flat_map(|port| on_loopback(port, has_ipv6)).collect()
     }
 
-    /// Free ports for connections between nodes; they stay with the cluster, its members know each other by them.
+    /// Free ports for connections between nodes. They are stored in the cluster's state, so they never change.
     fn new_members(&self) -> io::Result<Vec<Member>> {
         let mut random = [0; 2];
         crate::files::token::fill_random(&mut random)?;
@@ -258,34 +258,34 @@ impl Plan {
     }
 }
 
-/// The ports for connections between nodes, from a random one on, without those that are planned for something else.
+/// Candidate ports for connections between nodes, from a random one on, without ports of other services.
 fn peer_ports(random: u16, planned: &BTreeSet<u16>) -> impl Iterator<Item = u16> {
     let span = PEER_PORTS.end - PEER_PORTS.start;
     let ports = (0..span).map(move |step| PEER_PORTS.start + (random % span + step) % span);
     ports.filter(|port| !planned.contains(port))
 }
 
-/// Holds the directory against a second `up`.
+/// Locks the directory against a second `up`.
 fn lock(layout: &Layout) -> Result<File, Problem> {
     let path = layout.lock();
     let in_use = |why: &str| {
-        Problem::new(Exit::InUse, "the cluster's directory is in use", why)
+        Problem::new(Exit::InUse, "cannot use the directory", why)
             .at(layout.dir().display())
             .hint("stop the other `catamaran up`, or choose another directory with --dir")
     };
     let file = File::options().create(true).truncate(false).write(true).open(&path);
     let file =
-        file.map_err(|error| Problem::new(Exit::Failed, "the directory cannot be locked", error).at(path.display()))?;
+        file.map_err(|error| Problem::new(Exit::Failed, "cannot lock the directory", error).at(path.display()))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(std::fs::TryLockError::WouldBlock) => Err(in_use("another `catamaran up` runs there")),
         Err(std::fs::TryLockError::Error(error)) => {
-            Err(Problem::new(Exit::Failed, "the directory cannot be locked", error).at(path.display()))
+            Err(Problem::new(Exit::Failed, "cannot lock the directory", error).at(path.display()))
         }
     }
 }
 
-/// The members that an earlier run wrote down; none in a new directory.
+/// The members of the cluster in the directory. Empty for a new directory.
 fn old_members(layout: &Layout) -> Result<Vec<Member>, Problem> {
     let first = layout.node(1).config();
     if !first.exists() {
@@ -294,8 +294,8 @@ fn old_members(layout: &Layout) -> Result<Vec<Member>, Problem> {
     let mut members = Config::load(&first)?.peer.members;
     members.sort_by_key(|member| member.id);
     if members.is_empty() || !members.iter().map(|member| member.id).eq(1..=members.len() as u64) {
-        let why = "its members are not numbered from 1: it was not made by `up`";
-        return Err(Problem::new(Exit::Refused, "this cluster cannot be run by `up`", why)
+        let why = "its members are not numbered from 1, so `up` did not create it";
+        return Err(Problem::new(Exit::Refused, "cannot run this cluster with `up`", why)
             .at(first.display())
             .hint("run each of its nodes with `catamaran serve --config FILE`"));
     }
@@ -309,10 +309,10 @@ fn node_count(args: &UpArgs, old: u64, dir: &Path) -> Result<u64, Problem> {
         (None, old) => Ok(old),
         (Some(new), old) if new == old => Ok(old),
         (Some(new), old) => {
-            let why = format!("it holds a cluster of {old} nodes, not of {new}");
-            Err(Problem::new(Exit::Refused, "the number of nodes cannot be changed this way", why)
+            let why = format!("it has a cluster of {old} nodes, not of {new}");
+            Err(Problem::new(Exit::Refused, "cannot change the number of nodes this way", why)
                 .at(dir.display())
-                .hint(format!("leave out --nodes to resume with {old}, or choose another directory with --dir")))
+                .hint(format!("omit --nodes to resume with {old}, or choose another directory with --dir")))
         }
     }
 }
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_directory_holds_all_that_the_contract_names() {
+    fn a_new_directory_is_complete_and_resumed_with_its_settings() {
         let dir = crate::test_dir("plan");
         let base = free_base();
         let plan = Plan::make(&args(dir.path(), base, None)).unwrap();
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_do_not_connect_to_each_other_at_a_port_that_is_planned_for_clients() {
+    fn peer_ports_exclude_ports_of_other_services() {
         let last = PEER_PORTS.end - 1;
         let planned = [last, PEER_PORTS.start + 1].into();
         let ports: Vec<u16> = peer_ports(last - PEER_PORTS.start, &planned).take(2).collect();

@@ -1,5 +1,5 @@
-//! Which port is whose. Each transport has one that all nodes share, and behind it one for each node; the API has only
-//! the latter.
+//! The ports of the nodes. Each transport has a shared port, followed by one port for each node. The API has no shared
+//! port.
 
 use super::UpArgs;
 use super::plan::PlannedNode;
@@ -12,7 +12,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 pub(crate) struct Ports {
     /// UDP and TCP.
     pub(crate) dns: u16,
-    /// TLS, HTTPS and QUIC; closed where there is none.
+    /// TLS, HTTPS and QUIC, if open.
     pub(crate) dot: Option<u16>,
     pub(crate) doh: Option<u16>,
     pub(crate) doq: Option<u16>,
@@ -29,7 +29,7 @@ impl Ports {
         self.dot.is_some() || self.doh.is_some() || self.doq.is_some()
     }
 
-    /// The addresses of so many nodes; refuses ports that do not fit or that two would have.
+    /// The addresses of `count` nodes. Refuses ports that are too high or overlap.
     pub(crate) fn nodes(&self, count: u64) -> Result<Vec<PlannedNode>, Problem> {
         const { assert!(UP_NODES_MAX < 100) };
         self.check_overlap(count)?;
@@ -82,7 +82,7 @@ impl Ports {
     }
 }
 
-/// What is in use from a port on; the first is not where there is no shared one.
+/// The ports in use from `port` on, without the shared one if it is skipped.
 fn range(port: u16, skipped: u64, count: u64) -> std::ops::RangeInclusive<u64> {
     u64::from(port) + skipped..=u64::from(port) + count
 }

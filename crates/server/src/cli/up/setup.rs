@@ -1,5 +1,5 @@
-//! What `up` sets up in the cluster once it has a leader: the update key, and zones. It asks through the API, like any
-//! other client, and never changes what is there.
+//! Adds the update key and zones once the cluster has a leader. Uses the API like any other client, and never changes
+//! existing zones or keys.
 
 use super::plan::Plan;
 use crate::api::types::{GrantJson, KeyJson, ZoneJson};
@@ -11,13 +11,13 @@ use crate::files::zone_source::ZoneArgument;
 use crate::problem::{Exit, Problem};
 use std::net::SocketAddr;
 
-/// What is served when no zone is named.
+/// The zone of a new cluster without `--zone`.
 const BUILT_IN: &str = include_str!("example.test.zone");
 
-/// A zone that `up` was asked to serve, read and checked.
+/// A zone of the command line, loaded and checked.
 #[derive(Clone, Debug)]
 pub(crate) struct ZoneToServe {
-    /// As given on the command line.
+    /// The argument of `--zone`.
     argument: String,
     zone: LoadedZone,
 }
@@ -32,45 +32,45 @@ pub(crate) fn load_zones(arguments: &[String]) -> Result<Vec<ZoneToServe>, Probl
         }
         if let Some(twin) = zones.iter().find(|other| other.zone.apex == zone.apex) {
             let why = format!("{} and {text} are both {}", twin.argument, zone.apex);
-            return Err(Problem::new(Exit::Usage, "a zone is named twice", why));
+            return Err(Problem::new(Exit::Usage, "a zone is given twice", why));
         }
         zones.push(ZoneToServe { argument: text.clone(), zone });
     }
     Ok(zones)
 }
 
-/// What was set up.
+/// Result of the setup.
 pub(crate) struct Done {
-    /// For the user: what was left alone, and what to try.
+    /// Lines for the user: unchanged zones, and commands to try.
     pub(crate) lines: Vec<String>,
-    /// Zones that every node must answer for before the cluster is ready: some of them, where there are many.
+    /// Zones that every node must answer for before the cluster is ready. If there are many, only some.
     pub(crate) probes: Vec<String>,
 }
 
-/// Zones that are asked for before the cluster is called ready.
+/// Zones that are queried before the cluster is ready.
 const PROBES_MAX: usize = 16;
 
-/// Makes what is missing. The zones' memory is given back as soon as the cluster has them.
+/// Adds missing keys and zones. The memory of the zones is freed as soon as the cluster has them.
 pub(crate) fn apply(client: &Client, plan: &Plan, zones: Vec<ZoneToServe>) -> Result<Done, Problem> {
     grant_update_key(client, plan)?;
-    let there: Vec<ZoneJson> = client.get_json("/v1/zones")?;
+    let existing: Vec<ZoneJson> = client.get_json("/v1/zones")?;
     let mut lines = Vec::new();
-    if zones.is_empty() && there.is_empty() {
+    if zones.is_empty() && existing.is_empty() {
         let zone = crate::files::zone_load::load_text(BUILT_IN, "built-in example.test")?;
         add(client, &zone)?;
     }
-    for asked in zones {
-        let apex = asked.zone.apex.to_string();
-        if there.iter().any(|zone| zone.zone.eq_ignore_ascii_case(&apex)) {
+    for zone in zones {
+        let apex = zone.zone.apex.to_string();
+        if existing.iter().any(|zone| zone.zone.eq_ignore_ascii_case(&apex)) {
             lines.push(format!(
-                "zone {apex} exists and was not changed; to compare it with the file and replace it:\n  \
+                "zone {apex} already exists and was not changed; to compare it with the file and replace it:\n  \
                  {} zone replace {} --dir {}",
                 program(),
-                asked.argument,
+                zone.argument,
                 plan.layout.dir().display()
             ));
         } else {
-            add(client, &asked.zone)?;
+            add(client, &zone.zone)?;
         }
     }
     crate::memory::trim();
@@ -83,12 +83,11 @@ fn add(client: &Client, zone: &LoadedZone) -> Result<(), Problem> {
     let path = format!("/v1/zone?{}", query("zone", &zone.apex.to_string()));
     match client.change_zone("POST", &path, &zone.records) {
         Ok(_) => Ok(()),
-        Err(problem) => Err(problem.of(format!("zone {} cannot be added", zone.apex))),
+        Err(problem) => Err(problem.of(format!("cannot add zone {}", zone.apex))),
     }
 }
 
-/// The key in DIR is known to the cluster and granted everything on all zones. On a presigned zone the cluster refuses
-/// it.
+/// Adds the key in DIR with all rights on all zones. The cluster still refuses updates of presigned zones.
 fn grant_update_key(client: &Client, plan: &Plan) -> Result<(), Problem> {
     let key = TsigKey::load(&plan.layout.update_key())?;
     let grant = |right: &str| GrantJson { zone: None, right: right.to_owned() };
@@ -103,21 +102,21 @@ fn grant_update_key(client: &Client, plan: &Plan) -> Result<(), Problem> {
         rolling: false,
     };
     let body =
-        serde_json::to_vec(&key_json).map_err(|error| Problem::new(Exit::Failed, "the key cannot be sent", error))?;
-    let cannot = |problem: Problem| problem.of("update.key cannot be granted").at(plan.layout.update_key().display());
+        serde_json::to_vec(&key_json).map_err(|error| Problem::new(Exit::Failed, "cannot send the key", error))?;
+    let cannot = |problem: Problem| problem.of("cannot add update.key").at(plan.layout.update_key().display());
     client.change("POST", "/v1/keys", &body).map_err(cannot)?;
     let level = client.nodes().iter().find_map(|&node| client.status(node, false).ok()).map(|of| of.feature_level);
     if level.is_some_and(|level| level >= 2) {
-        // Before that level a grant of updates takes it in, and nobody knows of this one.
+        // Below that level, `update` includes `update-apex`, which is not known as a right.
         let body = KeyJson { secret: None, grants: vec![grant("update-apex")], ..key_json };
         let body =
-            serde_json::to_vec(&body).map_err(|error| Problem::new(Exit::Failed, "the key cannot be sent", error))?;
+            serde_json::to_vec(&body).map_err(|error| Problem::new(Exit::Failed, "cannot send the key", error))?;
         client.change("POST", "/v1/keys", &body).map_err(cannot)?;
     }
     Ok(())
 }
 
-/// Commands that work as they are printed.
+/// Commands that the user can try.
 fn to_try(plan: &Plan, zones: &[ZoneJson], members: &[SocketAddr]) -> Vec<String> {
     let key = plan.layout.update_key();
     let mut lines = vec!["try:".to_owned()];
@@ -160,7 +159,7 @@ fn to_try_encrypted(plan: &Plan, zone: &str) -> Vec<String> {
         }
     }
     if let Some(port) = plan.ports.doq {
-        lines.push(format!("  (DNS over QUIC: port {port}; its clients trust {ca})"));
+        lines.push(format!("  (DNS over QUIC: port {port}; the CA is {ca})"));
     }
     lines
 }

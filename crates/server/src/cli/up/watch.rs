@@ -1,4 +1,4 @@
-//! Who leads and who answers: status lines, and `cluster.json` kept current.
+//! Polls the nodes: prints status lines, and keeps `cluster.json` up to date.
 
 use super::children::Children;
 use super::plan::{Plan, PlannedNode};
@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
-/// How long a node has to answer a query.
+/// Time limit for the response to a query.
 const PROBE_MS: u64 = 500;
 
-/// What was seen last.
+/// The last status of the nodes.
 pub(crate) struct Watch {
     plan: Plan,
     client: Client,
@@ -21,27 +21,34 @@ pub(crate) struct Watch {
     written: Option<ClusterJson>,
     /// The log already has a warning that the file cannot be written.
     is_unwritten: bool,
-    said: Option<String>,
+    printed: Option<String>,
 }
 
 impl Watch {
     pub(crate) fn new(plan: &Plan) -> Self {
-        let client = Client::new(plan.nodes.iter().map(|node| node.api).collect(), plan.ways(), None);
-        Self { plan: plan.clone(), client, statuses: BTreeMap::new(), written: None, is_unwritten: false, said: None }
+        let client = Client::new(plan.nodes.iter().map(|node| node.api).collect(), plan.connector(), None);
+        Self {
+            plan: plan.clone(),
+            client,
+            statuses: BTreeMap::new(),
+            written: None,
+            is_unwritten: false,
+            printed: None,
+        }
     }
 
-    /// Asks all nodes; gives a line if something changed.
-    pub(crate) fn look(&mut self, children: &Children) -> Vec<String> {
+    /// Polls all nodes. Returns a line if something changed.
+    pub(crate) fn poll(&mut self, children: &Children) -> Vec<String> {
         let ask = |node: &PlannedNode| Some((node.id, self.client.status(node.api, false).ok()?));
         self.statuses = self.plan.nodes.iter().filter_map(ask).collect();
-        // A node that was started again by hand is no child of ours, but it says its process.
+        // A node that was restarted by hand is not a child process, but its status has its process id.
         let pid = |id| children.pid(id).or_else(|| self.statuses.get(&id).map(|status| status.pid));
         self.write(self.plan.cluster_json(self.leader(), pid));
         let line = self.line(children);
-        if self.said.as_ref() == Some(&line) {
+        if self.printed.as_ref() == Some(&line) {
             return Vec::new();
         }
-        self.said = Some(line.clone());
+        self.printed = Some(line.clone());
         vec![line]
     }
 
@@ -49,34 +56,34 @@ impl Watch {
     pub(crate) fn leader(&self) -> Option<u64> {
         let leader =
             self.statuses.values().filter(|status| status.leader.is_some()).max_by_key(|status| status.term)?.leader;
-        // One that does not answer is leader no more, or not for long; of one that is not ours nobody here can say so.
+        // A node of this cluster that does not answer is not the leader, or not for long. Other nodes cannot be polled.
         leader.filter(|id| self.statuses.contains_key(id) || self.plan.nodes.iter().all(|node| node.id != *id))
     }
 
-    /// Nodes that are to answer: those whose processes have not ended, and that are members: by what the
-    /// leader says, or if that is none of ours whoever knows most.
+    /// Nodes that should answer: members whose processes have never exited. The members are those of the leader, or of
+    /// the node with the highest applied index if the leader is not one of these nodes.
     pub(crate) fn expected<'p>(&'p self, children: &'p Children) -> impl Iterator<Item = &'p PlannedNode> {
         let newest = || self.statuses.values().max_by_key(|status| status.applied_index);
-        let told = self.leader().and_then(|id| self.statuses.get(&id).or_else(newest));
-        let members = told.map(|status| &status.members);
+        let status = self.leader().and_then(|id| self.statuses.get(&id).or_else(newest));
+        let members = status.map(|status| &status.members);
         let is_member = move |id| members.is_none_or(|members| members.iter().any(|member| member.node == id));
-        self.plan.nodes.iter().filter(move |node| children.has_lasted(node.id) && is_member(node.id))
+        self.plan.nodes.iter().filter(move |node| children.never_exited(node.id) && is_member(node.id))
     }
 
-    /// Whether all nodes that are to answer follow one leader.
+    /// Whether all expected nodes follow one leader.
     pub(crate) fn all_agree_on_leader(&self, children: &Children) -> bool {
         let leader = self.leader();
         leader.is_some()
             && self.expected(children).all(|node| self.statuses.get(&node.id).is_some_and(|s| s.leader == leader))
     }
 
-    /// Whether all nodes that are to answer did when they were asked last, follow one leader and serve.
-    pub(crate) fn is_well(&self, children: &Children) -> bool {
+    /// Whether all expected nodes answered the last poll, follow one leader and serve.
+    pub(crate) fn is_healthy(&self, children: &Children) -> bool {
         let serves = |node: &PlannedNode| self.statuses.get(&node.id).is_some_and(|status| status.serving == "yes");
         self.all_agree_on_leader(children) && self.expected(children).all(serves)
     }
 
-    /// Whether these have applied the same and answer queries for these zones, over UDP.
+    /// Whether all expected nodes have applied the same entries and answer queries for these zones over UDP.
     pub(crate) fn all_answer(&self, children: &Children, zones: &[String]) -> bool {
         let applied = self.expected(children).filter_map(|node| self.statuses.get(&node.id)).map(|s| s.applied_index);
         let Some(applied) = applied.max() else { return false };
@@ -100,15 +107,15 @@ impl Watch {
         let silent: Vec<String> = ids.filter(is_silent).map(|id| id.to_string()).collect();
         let why = match (silent.is_empty(), self.leader()) {
             (false, _) => format!("node {} does not answer on its API", silent.join(", ")),
-            (true, None) => "the nodes found no leader".to_owned(),
+            (true, None) => "the nodes have no leader".to_owned(),
             (true, Some(_)) => "not all nodes answer queries".to_owned(),
         };
         Problem::new(Exit::Unreachable, "the cluster did not become ready in time", why)
             .at(self.plan.layout.dir().display())
-            .hint("see DIR/node-*/node.log; a very slow disk or processor may need another try: the data stays")
+            .hint("see DIR/node-*/node.log. On a very slow machine, run the command again: the data is kept")
     }
 
-    /// Says in `cluster.json` that nothing runs.
+    /// Records in `cluster.json` that no node runs.
     pub(crate) fn write_stopped(&mut self, children: &Children) {
         self.write(self.plan.cluster_json(None, |id| children.pid(id)));
     }

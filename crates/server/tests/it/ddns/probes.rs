@@ -1,4 +1,4 @@
-//! The outside address, as probes of each kind say it: servers of the test on our end of the link, which see the
+//! The public address, as probes of each kind report it: servers of the test on our end of the link, which see the
 //! address of the other end.
 
 use super::{AT_ONCE, Running, addresses, can_test, run, server, start, wait_on, write_config};
@@ -89,14 +89,14 @@ struct Seen {
 }
 
 #[test]
-fn the_outside_address_is_what_probes_of_each_kind_say() {
+fn all_kinds_of_probes_find_the_public_address() {
     if !can_test() {
         return;
     }
     let Some(namespace) = Namespace::make() else { return };
     let seen = Seen {
         rtype: "A",
-        sources: "ipv4 = \"outside\"\nipv6 = \"off\"",
+        sources: "ipv4 = \"public\"\nipv6 = \"off\"",
         here: namespace.here.into(),
         there: namespace.there.into(),
         stranger: Ipv4Addr::new(198, 51, 100, 66).into(),
@@ -105,7 +105,7 @@ fn the_outside_address_is_what_probes_of_each_kind_say() {
 }
 
 #[test]
-fn the_outside_address_of_ipv6_is_what_probes_of_each_kind_say() {
+fn all_kinds_of_probes_find_the_public_ipv6_address() {
     if !can_test() {
         return;
     }
@@ -113,7 +113,7 @@ fn the_outside_address_of_ipv6_is_what_probes_of_each_kind_say() {
     let Some((here, there)) = namespace.add_ipv6() else { return };
     let seen = Seen {
         rtype: "AAAA",
-        sources: "ipv4 = \"off\"\nipv6 = \"outside\"",
+        sources: "ipv4 = \"off\"\nipv6 = \"public\"",
         here: here.into(),
         there: there.into(),
         stranger: Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 0x66).into(),
@@ -122,7 +122,7 @@ fn the_outside_address_of_ipv6_is_what_probes_of_each_kind_say() {
 }
 
 #[test]
-fn an_outside_address_that_changes_is_followed_by_one_that_runs() {
+fn a_change_of_the_public_address_is_published() {
     if !can_test() {
         return;
     }
@@ -139,8 +139,8 @@ fn an_outside_address_that_changes_is_followed_by_one_that_runs() {
         dns(query, (*says.lock().unwrap()).into())
     });
     let more = format!(
-        "ipv4 = \"outside\"\nipv6 = \"off\"\n[outside]\nprivate = true\nperiod_s = 30\n[[outside.probe]]\ndns = \
-         \"{probe}\"\nname = \"whoami.test\"\n"
+        "ipv4 = \"public\"\nipv6 = \"off\"\n[public_address]\nprivate = true\nperiod_s = 30\n[[public_address.probe]]\n\
+         dns = \"{probe}\"\nname = \"whoami.test\"\n"
     );
     let file = write_config(&cluster, &scratch, &[server(&cluster, &namespace, 1)], &more);
     let ddns = Running::start(&namespace, &file);
@@ -163,7 +163,7 @@ fn each_kind_of_probe_and_one_that_lies(test: &str, namespace: &Namespace, seen:
     let scratch = Scratch::new(test);
     let (cluster, _nodes) = start(test, 1, namespace);
     let servers = [server(&cluster, namespace, 1)];
-    let probe = |text: String| format!("[[outside.probe]]\n{text}\n");
+    let probe = |text: String| format!("[[public_address.probe]]\n{text}\n");
     let dns = udp(here, dns);
     let kinds = [
         probe(format!("stun = \"{}\"", udp(here, stun))),
@@ -178,7 +178,7 @@ fn each_kind_of_probe_and_one_that_lies(test: &str, namespace: &Namespace, seen:
     ));
     let silent = probe(format!("stun = \"{}\"", udp(here, |_, _| None)));
     let outside = |options: &str, probes: &[&str]| {
-        let head = format!("{sources}\n[outside]\nprivate = true\n{options}");
+        let head = format!("{sources}\n[public_address]\nprivate = true\n{options}");
         write_config(&cluster, &scratch, &servers, &(head + &probes.concat()))
     };
     let there = there.to_string();

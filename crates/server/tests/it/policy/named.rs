@@ -418,7 +418,7 @@ fn what_cannot_be_taken_over_stops_an_import_before_it_changes_anything() {
     assert!(done(&cluster, &["policy", "show"]).contains("there are no rules"));
     assert_eq!(
         done(&cluster, &["policy", "import", &config, "--zone", "example.test"]),
-        "the rules of example.test. set\n"
+        "replaced the rules of zone example.test.\n"
     );
     assert!(done(&cluster, &["policy", "show", "example.test"]).contains("grant \"dhcp.\" zonesub A;"));
 }

@@ -1,10 +1,10 @@
-//! Where in a text of TOML something stands, and which known key a mistyped one was meant to be.
+//! The known keys, suggestions for mistyped keys, and line numbers.
 
 use super::ConfigError;
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
-/// Every table and its keys. A test holds it to the types that are read.
+/// Every table and its keys. A test compares them with a complete configuration.
 pub(super) const TABLES: &[(&str, &[&str])] = &[
     (
         "",
@@ -18,22 +18,27 @@ pub(super) const TABLES: &[(&str, &[&str])] = &[
             "check_period_s",
             "sandbox",
             "name",
-            "outside",
+            "public_address",
         ],
     ),
     ("name", &["name", "ttl", "ipv4", "ipv6", "interfaces", "private", "temporary", "withdraw_after_s"]),
-    ("outside", &["agree", "period_s", "private", "authorities_file", "probe"]),
-    ("outside.probe", &["dns", "name", "type", "class", "http", "stun"]),
+    ("public_address", &["agree", "period_s", "private", "authorities_file", "probe"]),
+    ("public_address.probe", &["dns", "name", "type", "class", "http", "stun"]),
 ];
 
-/// How near a word is to be to be taken for another mistyped: a third of its letters may differ, at least two.
+/// The most similar known key, if at most a third of its letters, or two, differ.
 fn nearest(key: &str, known: &[&'static str]) -> Option<&'static str> {
     let key = key.to_ascii_lowercase();
     let near = known.iter().map(|known| (strsim::damerau_levenshtein(&key, known), *known));
     near.filter(|(distance, known)| *distance <= (known.len() / 3).max(2)).min().map(|(_, known)| known)
 }
 
-/// The error about the first key that no table has, if there is one.
+/// The current name of a key that older versions named otherwise.
+fn current<'k>(path: &str, key: &'k str) -> &'k str {
+    if path.is_empty() && key == "outside" { "public_address" } else { key }
+}
+
+/// The error for the first unknown key, if there is one.
 pub(super) fn unknown_key(text: &str, table: &DeTable<'_>) -> Option<ConfigError> {
     let (key, span, path) = find_unknown("", table)?;
     let known = TABLES.iter().find(|(known, _)| *known == path).map_or(&[][..], |(_, keys)| keys);
@@ -49,10 +54,11 @@ pub(super) fn unknown_key(text: &str, table: &DeTable<'_>) -> Option<ConfigError
 fn find_unknown(path: &str, table: &DeTable<'_>) -> Option<(String, Range<usize>, String)> {
     let known = TABLES.iter().find(|(known, _)| *known == path)?.1;
     for (key, value) in table {
-        if !known.contains(&&**key.get_ref()) {
-            return Some((key.get_ref().to_string(), key.span(), path.to_owned()));
+        let name = current(path, key.get_ref());
+        if !known.contains(&name) {
+            return Some((name.to_owned(), key.span(), path.to_owned()));
         }
-        let below = if path.is_empty() { key.get_ref().to_string() } else { format!("{path}.{}", key.get_ref()) };
+        let below = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
         let found = match value.get_ref() {
             DeValue::Table(table) => find_unknown(&below, table),
             DeValue::Array(items) => {
@@ -67,7 +73,7 @@ fn find_unknown(path: &str, table: &DeTable<'_>) -> Option<(String, Range<usize>
     None
 }
 
-/// The line, from 1, of an byte.
+/// The line number of a byte offset, from 1.
 pub(super) fn line_at(text: &str, offset: usize) -> usize {
     text.as_bytes().iter().take(offset).filter(|&&byte| byte == b'\n').count() + 1
 }
