@@ -1,7 +1,7 @@
 //! `catlab load`: queries at a server, and how it did.
 
 use crate::arguments::{Asking, FreshnessArguments, REFERENCE, Target, parse_duration};
-use crate::controller::{self, FleetArguments, Share, Task};
+use crate::controller::{self, AgentInput, FleetArguments, Task};
 use crate::out_folder::OutFolder;
 use crate::self_check;
 use crate::watched::{Watched, Watching};
@@ -11,7 +11,7 @@ use lab::engine::{self, Outcome, Pace, Plan};
 use lab::fleet::{Content, Kind};
 use lab::freshness::{Freshness, ServerFreshness};
 use lab::limits::RUN_MAX;
-use lab::population::{Cast, Population};
+use lab::population::{Clients, Population};
 use lab::report::folder::WriteError;
 use lab::report::{Manifest, Quantiles, Recording, Rules, Summary, Validity, dnsperf_text, duration, folder};
 use lab::schedule::{Arrivals, Piece, Schedule};
@@ -238,7 +238,7 @@ fn over_agents(
     folder: Option<OutFolder>,
     stops: &dyn Fn() -> u8,
 ) -> Result<ExitCode, Box<dyn Error>> {
-    let words = controller::words(Kind::Load)?;
+    let args = controller::forwarded_args(Kind::Load)?;
     let task = |names: &[String], folder: &Path| {
         let (what, count) = match &plan.pace {
             Pace::Closed { in_flight, .. } => ("--in-flight is less than", *in_flight),
@@ -254,14 +254,14 @@ fn over_agents(
         let others =
             [(Content::Population, arguments.population.clone()), (Content::Authorities, plan.tls.authorities.clone())];
         files.extend(others.into_iter().filter_map(|(content, path)| Some((content, path?))));
-        let shares = vec![Share { files, queries: None }; names.len()];
-        Ok(Task { kind: Kind::Load, words, origin_ns: 0, shares })
+        let inputs = vec![AgentInput { files, queries: None }; names.len()];
+        Ok(Task { kind: Kind::Load, args, origin_ns: 0, inputs })
     };
     let (recording, summary, merged) =
-        controller::conduct(&arguments.fleet, folder.as_ref(), arguments.watching.quiet, task, stops)?;
+        controller::run_on_agents(&arguments.fleet, folder.as_ref(), arguments.watching.quiet, task, stops)?;
     let as_dnsperf = || dnsperf_text(&recording, summary.duration_seconds, &summary.validity);
     let before = arguments.dnsperf_text.then(as_dnsperf);
-    controller::leave(folder, &recording, &summary, merged, arguments.asking.seed, before)
+    controller::write_results(folder, &recording, &summary, merged, arguments.asking.seed, before)
 }
 
 /// What agents are told to do is made of the same.
@@ -286,7 +286,7 @@ pub(crate) fn plan(arguments: &Arguments) -> Result<Plan, Box<dyn Error>> {
 fn pace(arguments: &Arguments, population: Option<Population>) -> Result<Pace, String> {
     let (duration, seed) = (arguments.duration, arguments.asking.seed);
     if let Some(population) = population {
-        let population = Cast::new(population, &arguments.target.servers(), seed)?;
+        let population = Clients::new(population, &arguments.target.servers(), seed)?;
         return Ok(Pace::Population { population, duration });
     }
     if arguments.closed_loop {

@@ -12,7 +12,7 @@ use far_end::FarEnd;
 use lab::echo::{Echo, EchoPlan};
 use lab::engine::Transport;
 use lab::fleet::{Access, Bus, subjects};
-use lab::limits::{BEAT_INTERVAL, START_LATE_MAX, STREAM_BYTES_MAX};
+use lab::limits::{HEARTBEAT_INTERVAL, START_LATE_MAX, STREAM_BYTES_MAX};
 use lab::replay::Sharing;
 use lab::report::{Distribution, Run};
 use links::Namespace;
@@ -175,7 +175,7 @@ fn while_a_run_goes_on_nats_carries_signs_of_life_alone() {
     assert!(arrived() < 4_000, "the run was over before it was looked at");
     let [in_msgs, out_msgs, in_bytes, out_bytes, asked, _] = std::array::from_fn(|at| after[at] - before[at]);
     // Each agent to the controller and the controller to each agent, twice a second.
-    let signs_max = 4 * (took.as_millis() / BEAT_INTERVAL.as_millis() + 2) as u64;
+    let signs_max = 4 * (took.as_millis() / HEARTBEAT_INTERVAL.as_millis() + 2) as u64;
     println!("{in_msgs} messages in, {out_msgs} out, {in_bytes} and {out_bytes} bytes in {took:?}");
     assert!((1..=signs_max).contains(&in_msgs) && out_msgs <= signs_max, "{in_msgs} {out_msgs} of {signs_max}");
     assert!(in_bytes.max(out_bytes) <= signs_max * SIGN_BYTES_MAX, "{in_bytes} {out_bytes}");

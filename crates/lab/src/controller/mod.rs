@@ -2,13 +2,13 @@
 //! together, takes in what they measured and makes one run of it.
 
 // What is said to agents of the command line.
-mod words;
-pub(crate) use words::{check, words};
+mod forwarded_args;
+pub(crate) use forwarded_args::{check_args, forwarded_args};
 // Who takes part, and how far each is.
-mod hired;
+mod agents;
 // One run, step by step.
-mod conduct;
-pub(crate) use conduct::{Share, Task, conduct, leave};
+mod coordinator;
+pub(crate) use coordinator::{AgentInput, Task, run_on_agents, write_results};
 
 use crate::arguments::parse_duration;
 use clap::Args;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Workload --+                                                +-> matched -> Second -> Ledger --+
-//!   Due -------+-> worker (one a core) -> Lane (udp | stream | --+                               +-> collect
+//!   QuerySource -------+-> worker (one a core) -> TransportDriver (udp | stream | --+                               +-> collect
 //!   Feed ------+-> worker ...                         quic)     +-> strays, late, duplicate -----+
 //! ```
 
@@ -11,24 +11,24 @@ mod transport;
 // Nanoseconds since the start of the run.
 mod clock;
 // Who asks whom; whose turn it is.
-mod due;
 mod endpoint;
+mod query_source;
 // Whose answer it is.
 mod matching;
 // What is written down.
-mod book;
+mod worker_stats;
 // Local ports.
 mod port_count;
 // Datagrams; connections, over TCP and over QUIC.
-mod lanes;
+mod connection_pool;
 mod quic;
-mod roster;
 pub(crate) mod stream;
+mod transports;
 pub(crate) mod udp;
 // TLS of the client's side.
 mod tls;
 // The loop of one thread; all threads begin together.
-mod start;
+mod start_barrier;
 mod worker;
 // One account out of many.
 mod collect;
@@ -36,7 +36,7 @@ mod collect;
 mod system;
 mod usage;
 
-pub use collect::{Account, Outcome, Progress, Tail, run};
+pub use collect::{Outcome, Progress, TransportResults, WorkerTotals, run};
 pub use endpoint::{Endpoint, Habits};
 pub(crate) use port_count::range as port_range;
 pub use stream::HttpPlan;
@@ -49,16 +49,16 @@ pub(crate) use matching::question_of;
 
 use crate::answers::Checking;
 use crate::per_query::Spool;
-use crate::population::Cast;
+use crate::population::Clients;
 use crate::replay::Replay;
 use crate::schedule::{Part, Schedule};
 use crate::workload::Workload;
-use book::Book;
 use clock::Clock;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use worker_stats::WorkerStats;
 
 /// How queries follow one another.
 #[derive(Clone, Debug)]
@@ -75,7 +75,7 @@ pub enum Pace {
     /// Each client of a population in its own time.
     Population {
         /// The clients.
-        population: Cast,
+        population: Clients,
         /// How long queries are sent.
         duration: Duration,
     },
@@ -85,7 +85,7 @@ pub enum Pace {
 
 impl Pace {
     /// Whether what a client does depends on the answers that it gets.
-    fn hears_answers(&self) -> bool {
+    fn depends_on_answers(&self) -> bool {
         match self {
             Self::Population { .. } => true,
             Self::Traced(replay) => replay.manner().is_dependent,
@@ -200,20 +200,20 @@ impl Plan {
 }
 
 /// A transport of one worker.
-trait Lane {
+trait TransportDriver {
     /// Queries that wait.
     fn waiting(&self) -> usize;
     /// Hands over what is queued.
-    fn flush(&mut self, book: &mut Book, now: u64) -> io::Result<()>;
+    fn flush(&mut self, stats: &mut WorkerStats, now: u64) -> io::Result<()>;
     /// Takes in some of what has come, without waiting and not much longer than until `until_ns`; gives whether there
     /// was anything.
-    fn receive(&mut self, book: &mut Book, until_ns: u64) -> io::Result<bool>;
+    fn receive(&mut self, stats: &mut WorkerStats, until_ns: u64) -> io::Result<bool>;
     /// Gives up what is overdue.
-    fn tick(&mut self, book: &mut Book, now: u64) -> io::Result<()>;
+    fn tick(&mut self, stats: &mut WorkerStats, now: u64) -> io::Result<()>;
     /// Adds what tells of something to take in.
     fn watch(&self, watched: &mut Vec<libc::pollfd>);
     /// Accounts for all that still waits.
-    fn finish(&mut self, book: &mut Book, is_broken_off: bool) -> io::Result<()>;
+    fn finish(&mut self, stats: &mut WorkerStats, is_broken_off: bool) -> io::Result<()>;
     /// Whether connections are being opened.
     fn is_opening(&self) -> bool {
         false

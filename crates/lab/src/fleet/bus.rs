@@ -1,8 +1,8 @@
 //! NATS: commands and signs of life on core subjects, files in pieces through a stream in the server's memory.
 
-use super::pieces::{Joining, PieceError, Pieces};
+use super::chunks::{ChunkError, ChunkReader, ChunkWriter};
 use crate::limits::{
-    COMMAND_BYTES_MAX, PIECE_BYTES_MAX, PIECE_PATIENCE, PIECES_PULLED_MAX, PULLED_BYTES_MAX, STREAM_BYTES_MAX,
+    CHUNK_BYTES_MAX, CHUNK_TIMEOUT, CHUNKS_PULLED_MAX, COMMAND_BYTES_MAX, PULLED_BYTES_MAX, STREAM_BYTES_MAX,
 };
 use async_nats::jetstream::consumer::pull;
 use async_nats::jetstream::context::PublishErrorKind;
@@ -21,7 +21,7 @@ use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 /// What is left of a run whose controller has died goes after so long.
-const PIECE_AGE_MAX: Duration = Duration::from_secs(86_400);
+const CHUNK_AGE_MAX: Duration = Duration::from_secs(86_400);
 /// How long the server keeps a request for pieces.
 const PULL_EXPIRES: Duration = Duration::from_secs(2);
 /// Before room in the stream is looked for again.
@@ -34,7 +34,7 @@ const MESSAGES_WAITING_MAX: usize = 16 << 10;
 /// What is said on which subject.
 pub mod subjects {
     /// Who is there?
-    pub const HAIL: &str = "catlab.hail";
+    pub const DISCOVER: &str = "catlab.hail";
 
     /// Commands to an agent.
     #[must_use]
@@ -44,24 +44,24 @@ pub mod subjects {
 
     /// Signs of life of a run's agents.
     #[must_use]
-    pub fn beats(run: &str) -> String {
+    pub fn heartbeats(run: &str) -> String {
         format!("catlab.beats.{run}")
     }
 
-    /// Pieces of a file on their way to an agent; of several files that it gets, this one.
+    /// ChunkReader of a file on their way to an agent; of several files that it gets, this one.
     #[must_use]
     pub fn down(run: &str, agent: &str, file: usize) -> String {
         format!("catlab.pieces.{run}.down.{agent}.{file}")
     }
 
-    /// Pieces on their way from one.
+    /// ChunkReader on their way from one.
     #[must_use]
     pub fn up(run: &str, agent: &str) -> String {
         format!("catlab.pieces.{run}.up.{agent}")
     }
 
     /// All pieces of a run.
-    pub(super) fn pieces(run: &str) -> String {
+    pub(super) fn chunks(run: &str) -> String {
         format!("catlab.pieces.{run}.>")
     }
 
@@ -144,7 +144,7 @@ impl Bus {
         };
         let (is_tls, is_here) = (address.tls_required(), is_loopback(address.host()));
         let client = options.connect(address).await.map_err(|error| BusError::Connect(told, error.to_string()))?;
-        if client.max_payload() < PIECE_BYTES_MAX {
+        if client.max_payload() < CHUNK_BYTES_MAX {
             return Err(BusError::Payload(client.max_payload()));
         }
         let is_private = is_tls || is_here || client.server_info().tls_required;
@@ -172,7 +172,7 @@ impl Bus {
     ///
     /// # Errors
     /// The connection is gone.
-    pub async fn say<T: Serialize + Sync>(&self, subject: String, what: &T) -> Result<(), BusError> {
+    pub async fn publish<T: Serialize + Sync>(&self, subject: String, what: &T) -> Result<(), BusError> {
         let bytes = written(what)?;
         self.client.publish(subject, bytes.into()).await.map_err(|error| lost("to speak", &error))
     }
@@ -181,7 +181,7 @@ impl Bus {
     ///
     /// # Errors
     /// The connection is gone.
-    pub async fn ask_all(&self, subject: &str, answers: &str) -> Result<(), BusError> {
+    pub async fn publish_with_reply(&self, subject: &str, answers: &str) -> Result<(), BusError> {
         let asked = self.client.publish_with_reply(subject.to_owned(), answers.to_owned(), Vec::new().into());
         asked.await.map_err(|error| lost("to speak", &error))
     }
@@ -196,22 +196,22 @@ impl Bus {
     ///
     /// # Errors
     /// Nobody is there, or does not answer in time, or not in a way that is understood.
-    pub async fn ask<T: Serialize + Sync, R: DeserializeOwned>(
+    pub async fn request<T: Serialize + Sync, R: DeserializeOwned>(
         &self,
         subject: String,
         what: &T,
     ) -> Result<R, BusError> {
         let bytes = written(what)?;
-        let answer = self.client.request(subject, bytes.into()).await;
-        let answer = answer.map_err(|error| lost("an answer", &error))?;
-        serde_json::from_slice(&answer.payload).map_err(|error| lost("an answer", &error))
+        let reply = self.client.request(subject, bytes.into()).await;
+        let reply = reply.map_err(|error| lost("an answer", &error))?;
+        serde_json::from_slice(&reply.payload).map_err(|error| lost("an answer", &error))
     }
 
     /// Answers a message that wants to be answered.
     ///
     /// # Errors
     /// The connection is gone.
-    pub async fn answer<T: Serialize + Sync>(&self, message: &Message, what: &T) -> Result<(), BusError> {
+    pub async fn reply<T: Serialize + Sync>(&self, message: &Message, what: &T) -> Result<(), BusError> {
         let Some(reply) = &message.reply else { return Ok(()) };
         let bytes = written(what)?;
         self.client.publish(reply.clone(), bytes.into()).await.map_err(|error| lost("to answer", &error))
@@ -232,9 +232,9 @@ impl Bus {
     pub async fn open_stream(&self, run: &str) -> Result<(), BusError> {
         let config = stream::Config {
             name: subjects::stream(run),
-            subjects: vec![subjects::pieces(run)],
+            subjects: vec![subjects::chunks(run)],
             max_bytes: STREAM_BYTES_MAX,
-            max_age: PIECE_AGE_MAX,
+            max_age: CHUNK_AGE_MAX,
             discard: DiscardPolicy::New,
             retention: RetentionPolicy::WorkQueue,
             storage: StorageType::Memory,
@@ -262,23 +262,23 @@ impl Bus {
     pub async fn send_file(&self, subject: &str, file: &Path) -> Result<(), BusError> {
         let file = File::open(file)?;
         let bytes = file.metadata()?.len();
-        let mut pieces = Pieces::new(BufReader::new(file), bytes)?;
-        while let Some(piece) = pieces.cut()? {
-            self.send_piece(subject, piece).await?;
+        let mut chunks = ChunkReader::new(BufReader::new(file), bytes)?;
+        while let Some(chunk) = chunks.next_chunk()? {
+            self.send_chunk(subject, chunk).await?;
         }
         Ok(())
     }
 
-    async fn send_piece(&self, subject: &str, piece: Vec<u8>) -> Result<(), BusError> {
-        let (piece, began) = (bytes::Bytes::from(piece), Instant::now());
+    async fn send_chunk(&self, subject: &str, chunk: Vec<u8>) -> Result<(), BusError> {
+        let (chunk, began) = (bytes::Bytes::from(chunk), Instant::now());
         loop {
-            let stored = match self.jetstream.publish(subject.to_owned(), piece.clone()).await {
+            let stored = match self.jetstream.publish(subject.to_owned(), chunk.clone()).await {
                 Ok(stored) => stored.await.map(|_| ()),
                 Err(error) => Err(error),
             };
             match stored {
                 Ok(()) => return Ok(()),
-                Err(error) if began.elapsed() > PIECE_PATIENCE => return Err(lost("to send a piece", &error)),
+                Err(error) if began.elapsed() > CHUNK_TIMEOUT => return Err(lost("to send a piece", &error)),
                 // There is no room now; or it is not known whether the piece is there, and it may come twice.
                 Err(error) if matches!(error.kind(), PublishErrorKind::Other | PublishErrorKind::TimedOut) => {
                     tokio::time::sleep(ROOM_WAIT).await;
@@ -302,25 +302,25 @@ impl Bus {
     ) -> Result<(), BusError> {
         let config = pull::Config {
             filter_subject: subject.to_owned(),
-            inactive_threshold: PIECE_PATIENCE,
+            inactive_threshold: CHUNK_TIMEOUT,
             ..pull::Config::default()
         };
         let stream = subjects::stream(run);
         let consumer = self.jetstream.create_consumer_on_stream(config, &stream).await;
         let consumer = consumer.map_err(|error| lost("to take pieces", &error))?;
-        let mut joining = Joining::new(BufWriter::new(File::create(into)?), bytes)?;
+        let mut writer = ChunkWriter::new(BufWriter::new(File::create(into)?), bytes)?;
         let (mut is_whole, mut heard, mut patience) = (false, Instant::now(), first);
         while !is_whole {
             if heard.elapsed() > patience {
                 return Err(BusError::Stalled);
             }
-            let pull = consumer.batch().max_messages(PIECES_PULLED_MAX).max_bytes(PULLED_BYTES_MAX);
+            let pull = consumer.batch().max_messages(CHUNKS_PULLED_MAX).max_bytes(PULLED_BYTES_MAX);
             let batch = pull.expires(PULL_EXPIRES).messages().await;
             let mut batch = batch.map_err(|error| lost("to take pieces", &error))?;
             // A batch that ends early, because its bytes are used up or none came in time, is followed by another.
             while let Some(Ok(message)) = next(&mut batch).await {
-                (heard, patience) = (Instant::now(), PIECE_PATIENCE);
-                is_whole = joining.take(&message.payload)?;
+                (heard, patience) = (Instant::now(), CHUNK_TIMEOUT);
+                is_whole = writer.write_chunk(&message.payload)?;
                 message.ack().await.map_err(|error| lost("to take pieces", &error))?;
                 if is_whole {
                     break;
@@ -368,8 +368,8 @@ pub enum BusError {
     Lost(&'static str, String),
     /// A command of so many bytes.
     Long(usize),
-    /// Pieces of a file are no file.
-    Piece(PieceError),
+    /// ChunkReader of a file are no file.
+    Piece(ChunkError),
     /// Nothing has come for long.
     Stalled,
     /// A file of this machine.
@@ -382,8 +382,8 @@ impl From<io::Error> for BusError {
     }
 }
 
-impl From<PieceError> for BusError {
-    fn from(error: PieceError) -> Self {
+impl From<ChunkError> for BusError {
+    fn from(error: ChunkError) -> Self {
         Self::Piece(error)
     }
 }
@@ -395,12 +395,12 @@ impl fmt::Display for BusError {
             Self::Credentials(file, reason) => write!(f, "--nats-creds {file}: {reason}"),
             Self::Connect(address, reason) => write!(f, "NATS at {address}: {reason}"),
             Self::Payload(bytes) => {
-                write!(f, "the NATS server takes messages of {bytes} bytes; max_payload must be {PIECE_BYTES_MAX}")
+                write!(f, "the NATS server takes messages of {bytes} bytes; max_payload must be {CHUNK_BYTES_MAX}")
             }
             Self::Lost(what, reason) => write!(f, "NATS: {what}: {reason}"),
             Self::Long(bytes) => write!(f, "a plan of {bytes} bytes is too long to be sent"),
             Self::Piece(error) => error.fmt(f),
-            Self::Stalled => write!(f, "no piece of the file came for {} s", PIECE_PATIENCE.as_secs()),
+            Self::Stalled => write!(f, "no piece of the file came for {} s", CHUNK_TIMEOUT.as_secs()),
             Self::File(error) => error.fmt(f),
         }
     }

@@ -7,7 +7,7 @@ const ID_DIGITS: usize = 16;
 
 /// An agent that may be hired.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Presence {
+pub struct AgentInfo {
     /// Its own, drawn when it starts.
     pub id: String,
     /// What its user calls it.
@@ -73,7 +73,7 @@ impl Content {
 
 /// A file that comes in pieces.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Parcel {
+pub struct InputFile {
     /// What it is to the plan.
     pub content: Content,
     /// How long it is.
@@ -84,11 +84,12 @@ pub struct Parcel {
 
 /// What an agent is to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Order {
+pub struct Assignment {
     /// Which plan.
     pub kind: Kind,
-    /// Its options, each a word `--option` or `--option=value`.
-    pub words: Vec<String>,
+    /// The options of the plan, each `--option` or `--option=value`.
+    #[serde(rename = "words")]
+    pub args: Vec<String>,
     /// Which of the agents it is, from 0.
     pub index: usize,
     /// How many there are.
@@ -96,7 +97,8 @@ pub struct Order {
     /// Of a trace: the time of it at which the run begins.
     pub origin_ns: u64,
     /// Files that it needs, each of another content, in the order in which they come.
-    pub parcels: Vec<Parcel>,
+    #[serde(rename = "parcels")]
+    pub files: Vec<InputFile>,
     /// After so long without a sign of life of the controller the agent lets go of the run.
     pub silence_ms: u64,
 }
@@ -105,10 +107,12 @@ pub struct Order {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Command {
-    /// Take part.
-    Enlist(Box<Order>),
-    /// The controller lives.
-    Pulse,
+    /// Take part in a run.
+    #[serde(rename = "enlist")]
+    Assign(Box<Assignment>),
+    /// The controller is alive.
+    #[serde(rename = "pulse")]
+    Heartbeat,
     /// Say what time it is.
     Clock,
     /// Begin, at this time of your own clock.
@@ -180,9 +184,9 @@ pub enum Phase {
     },
 }
 
-/// A sign of life.
+/// A heartbeat: an agent is alive, and how far it is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Beat {
+pub struct Heartbeat {
     /// Of which agent.
     pub id: String,
     /// How far it is.
@@ -202,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_runs_are_digits_alone() {
+    fn run_names_are_16_hex_digits() {
         assert!(is_run("0123456789abcdef"));
         for wrong in ["", "0123456789abcde", "0123456789ABCDEF", "0123456789abcd.>", "../../../etc/pass"] {
             assert!(!is_run(wrong), "{wrong}");
@@ -210,17 +214,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_is_understood() {
-        let order = Order {
+    fn commands_survive_json() {
+        let assignment = Assignment {
             kind: Kind::Replay,
-            words: vec!["--fast".into()],
+            args: vec!["--fast".into()],
             index: 1,
             count: 4,
             origin_ns: 0,
-            parcels: vec![Parcel { content: Content::Trace, bytes: 7, extension: "catrace".into() }],
+            files: vec![InputFile { content: Content::Trace, bytes: 7, extension: "catrace".into() }],
             silence_ms: 10_000,
         };
-        for command in [Command::Enlist(Box::new(order)), Command::Pulse, Command::Start { at_ns: u64::MAX }] {
+        for command in [Command::Assign(Box::new(assignment)), Command::Heartbeat, Command::Start { at_ns: u64::MAX }] {
             let envelope = Envelope { run: "0123456789abcdef".into(), command };
             let text = serde_json::to_vec(&envelope).unwrap();
             assert_eq!(serde_json::from_slice::<Envelope>(&text).unwrap(), envelope);

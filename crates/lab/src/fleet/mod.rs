@@ -16,15 +16,17 @@
 
 // What is said.
 mod message;
-pub use message::{Beat, Command, Content, Envelope, Kind, Order, Parcel, Phase, Presence, Reply, is_run};
+pub use message::{
+    AgentInfo, Assignment, Command, Content, Envelope, Heartbeat, InputFile, Kind, Phase, Reply, is_run,
+};
 // A file on its way: cut, put together; a folder as a file.
 mod bundle;
-mod pieces;
+mod chunks;
 pub use bundle::{pack, unpack};
-pub use pieces::{Joining, PieceError, Pieces};
+pub use chunks::{ChunkError, ChunkReader, ChunkWriter};
 // How far a clock is from ours.
-mod offset;
-pub use offset::{Offset, Round, wall_ns};
+mod clock_offset;
+pub use clock_offset::{ClockOffset, ClockSample, wall_ns};
 // What carries it.
 mod bus;
 pub use bus::{Access, Bus, BusError, next, subjects};

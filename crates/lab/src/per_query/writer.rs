@@ -1,7 +1,7 @@
 //! The thread that writes the file while the run goes on.
 
 use super::chunk::Chunk;
-use super::scribe::Scribe;
+use super::query_recorder::QueryRecorder;
 use super::table::{Facts, Table};
 use crate::report::Validity;
 use crate::report::folder::WriteError;
@@ -26,7 +26,7 @@ pub(super) enum Message {
     End(Facts),
 }
 
-/// Where workers get their [`Scribe`].
+/// Where workers get their [`QueryRecorder`].
 #[derive(Debug)]
 pub struct Spool {
     full: Sender<Message>,
@@ -36,9 +36,9 @@ pub struct Spool {
 impl Spool {
     /// The scribe of worker `index` of `count`, for queries that time out after `timeout`.
     #[must_use]
-    pub fn scribe(&self, index: usize, count: usize, timeout: Duration) -> Scribe {
+    pub fn recorder(&self, index: usize, count: usize, timeout: Duration) -> QueryRecorder {
         let timeout_ns = timeout.as_nanos() as u64;
-        Scribe::new((index, count), timeout_ns, self.full.clone(), Arc::clone(&self.dropped))
+        QueryRecorder::new((index, count), timeout_ns, self.full.clone(), Arc::clone(&self.dropped))
     }
 }
 

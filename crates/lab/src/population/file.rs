@@ -1,6 +1,6 @@
 //! A population as TOML.
 
-use super::Crowd;
+use super::ClientScheduler;
 use super::Server;
 use super::draw::Distribution;
 use super::known::{plain, unknown_key};
@@ -349,28 +349,28 @@ impl Population {
     }
 
     /// The clients of worker `index` of `count`.
-    pub(super) fn crowd_of(
+    pub(super) fn scheduler_of(
         &self,
         members: &[(u16, Endpoint, f64)],
         (index, count): (usize, usize),
         duration: Duration,
         seed: u64,
-    ) -> Crowd {
+    ) -> ClientScheduler {
         let own = members.iter().skip(index).step_by(count).copied().collect();
         let habits = self.clients.iter().map(Group::habits).collect();
-        Crowd::new(self.clients.clone().into(), own, habits, (index, count), duration.as_nanos() as u64, seed)
+        ClientScheduler::new(self.clients.clone().into(), own, habits, (index, count), duration.as_nanos() as u64, seed)
     }
 }
 
 /// A population whose clients have been drawn.
 #[derive(Clone, Debug)]
-pub struct Cast {
+pub struct Clients {
     population: Arc<Population>,
     members: Arc<[(u16, Endpoint, f64)]>,
     seed: u64,
 }
 
-impl Cast {
+impl Clients {
     /// Draws the clients.
     ///
     /// # Errors
@@ -390,8 +390,8 @@ impl Cast {
 
     /// The clients of worker `index` of `count`.
     #[must_use]
-    pub fn crowd(&self, index: usize, count: usize, duration: Duration) -> Crowd {
-        self.population.crowd_of(&self.members, (index, count), duration, self.seed)
+    pub fn scheduler(&self, index: usize, count: usize, duration: Duration) -> ClientScheduler {
+        self.population.scheduler_of(&self.members, (index, count), duration, self.seed)
     }
 
     /// The same clients, at one server that has an address for each transport.

@@ -6,8 +6,8 @@ use super::framing::Framing;
 use super::http::{HttpClient, HttpPlan};
 use super::link::Link;
 use super::ports::PortTurns;
+use crate::engine::connection_pool::ConnectionState;
 use crate::engine::endpoint::{Endpoint, Habits};
-use crate::engine::roster::Life;
 use crate::engine::tls::{TlsConfigs, TlsPlan, explain, server_name};
 use crate::engine::{Plan, Transport};
 use mio::{Interest, Registry, Token};
@@ -109,7 +109,7 @@ impl Opener {
             transport: endpoint.transport,
             server: endpoint.server,
             authority,
-            life: Life::new(client, habits.in_flight_max),
+            state: ConnectionState::new(client, habits.in_flight_max),
             is_certificate_refused: false,
         })
     }
@@ -120,7 +120,7 @@ impl Opener {
         if let Some(tls) = tls {
             connection.is_certificate_refused = matches!(tls, Error::InvalidCertificate(_));
         }
-        if connection.life.is_open {
+        if connection.state.is_open {
             return Ending::ByPeer;
         }
         Ending::Failed(match tls {
@@ -131,7 +131,7 @@ impl Opener {
 
     /// The server closed.
     pub(super) fn closed(&self, connection: &Connection) -> Ending {
-        if connection.life.is_open {
+        if connection.state.is_open {
             return Ending::ByPeer;
         }
         Ending::Failed("it closed the connection during the handshake".into())

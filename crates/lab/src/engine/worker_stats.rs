@@ -1,63 +1,63 @@
 //! What a worker writes down: the outcome of each query, in the second in which it was sent.
 
 use super::clock::Clock;
-use super::collect::Tail;
+use super::collect::WorkerTotals;
 use super::matching::{Arrival, Unanswered};
 use super::{Plan, Transport};
 use crate::answers::{Checker, Look, WrongAnswer};
 use crate::limits::HANDSHAKE_WAIT_MAX;
 use crate::measure::{ConnectionSecond, Ledger, RCODE_COUNT, Second, Sent};
-use crate::per_query::{Fate, Parties, Scribe};
+use crate::per_query::{Fate, Parties, QueryRecorder};
 use std::net::SocketAddr;
 use std::time::Duration;
 
 /// The account of one worker, and what follows from it.
-pub(super) struct Book {
+pub(super) struct WorkerStats {
     pub(super) clock: Clock,
-    pub(super) tail: Tail,
+    pub(super) totals: WorkerTotals,
     ledger: Ledger,
     timeout_ns: u64,
     expected: Option<[bool; RCODE_COUNT]>,
     /// A row for each query, where that is wanted.
-    scribe: Option<Box<Scribe>>,
+    recorder: Option<Box<QueryRecorder>>,
     checker: Option<Checker>,
     /// What clients are told, where what they do depends on it.
-    pub(super) news: Option<Vec<News>>,
+    pub(super) client_events: Option<Vec<ClientEvent>>,
     /// Whether the last message of a handshake waited for this thread.
     pub(super) is_behind: bool,
     /// Why no server can be reached, as far as that is known; the last reason.
     pub(super) failure: Option<String>,
     /// Whether going on makes no sense.
-    pub(super) is_hopeless: bool,
+    pub(super) must_abort: bool,
 }
 
 /// What a client learns.
-pub(super) enum News {
+pub(super) enum ClientEvent {
     /// Its query has been answered, or will not be: then the latency is that of the distributions.
     Settled { client: u32, at_ns: u64, is_answered: bool, latency_ns: u64 },
     /// Its answer was truncated; the message.
     Truncated { client: u32, at_ns: u64, message: Vec<u8> },
 }
 
-impl Book {
+impl WorkerStats {
     /// Of worker `index` of the plan.
     pub(super) fn new(plan: &Plan, index: usize, clock: Clock, transports: &[Transport]) -> Self {
         let timeout_ns = plan.timeout.as_nanos() as u64;
         let expected = (!plan.expected_rcodes.is_empty())
             .then(|| std::array::from_fn(|rcode| plan.expected_rcodes.contains(&(rcode as u8))));
-        let scribe = plan.per_query.as_ref().map(|spool| spool.scribe(index, plan.worker_count, plan.timeout));
+        let recorder = plan.per_query.as_ref().map(|spool| spool.recorder(index, plan.worker_count, plan.timeout));
         Self {
             clock,
-            tail: Tail::default(),
+            totals: WorkerTotals::default(),
             ledger: Ledger::new(transports.iter().copied(), timeout_ns),
             timeout_ns,
             expected,
-            scribe: scribe.map(Box::new),
+            recorder: recorder.map(Box::new),
             checker: plan.checking.as_ref().map(|checking| Checker::new(checking, plan.seed ^ index as u64)),
-            news: plan.pace.hears_answers().then(Vec::new),
+            client_events: plan.pace.depends_on_answers().then(Vec::new),
             is_behind: false,
             failure: None,
-            is_hopeless: false,
+            must_abort: false,
         }
     }
 
@@ -82,30 +82,30 @@ impl Book {
         &mut self.ledger
     }
 
-    pub(super) fn into_parts(self) -> (Ledger, Tail, Vec<WrongAnswer>) {
-        if let Some(scribe) = self.scribe {
-            scribe.finish();
+    pub(super) fn into_parts(self) -> (Ledger, WorkerTotals, Vec<WrongAnswer>) {
+        if let Some(recorder) = self.recorder {
+            recorder.finish();
         }
-        (self.ledger, self.tail, self.checker.map(Checker::into_wrong).unwrap_or_default())
+        (self.ledger, self.totals, self.checker.map(Checker::into_wrong).unwrap_or_default())
     }
 
     /// A query goes out; gives its row, which its [`Sent`] is to carry.
     pub(super) fn begin(&mut self, sent: Sent, parties: Parties, message: &[u8]) -> u32 {
-        self.scribe.as_mut().map_or(0, |scribe| scribe.begin(sent, parties, message))
+        self.recorder.as_mut().map_or(0, |recorder| recorder.begin(sent, parties, message))
     }
 
     /// The kernel did not take a query.
     pub(super) fn unsent(&mut self, sent: Sent) {
-        if let Some(scribe) = &mut self.scribe {
-            scribe.take_back(sent);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.take_back(sent);
         }
-        self.tell_unanswered(sent, sent.sent_ns);
+        self.notify_unanswered(sent, sent.sent_ns);
     }
 
     /// Gives up what timed out long ago.
     pub(super) fn settle(&mut self, now: u64) {
-        if let Some(scribe) = &mut self.scribe {
-            scribe.settle(now);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.settle(now);
         }
     }
 
@@ -153,12 +153,12 @@ impl Book {
                     self.ledger.connections(transport, sent.sent_ns).first_took(latency_ns);
                 }
                 self.note_answer(sent, at_ns, written_ns, message, look);
-                if let Some(news) = &mut self.news {
+                if let Some(client_events) = &mut self.client_events {
                     let client = sent.client;
                     if is_truncated {
-                        news.push(News::Truncated { client, at_ns, message: message.to_vec() });
+                        client_events.push(ClientEvent::Truncated { client, at_ns, message: message.to_vec() });
                     }
-                    news.push(News::Settled { client, at_ns, is_answered: true, latency_ns });
+                    client_events.push(ClientEvent::Settled { client, at_ns, is_answered: true, latency_ns });
                 }
             }
         }
@@ -166,26 +166,26 @@ impl Book {
 
     /// One more local port has been held towards a server, from the beginning to the end.
     pub(super) fn hold_port(&mut self, transport: Transport, server: SocketAddr) {
-        *self.tail.ports.entry((transport, server)).or_default() += 1;
+        *self.totals.ports.entry((transport, server)).or_default() += 1;
     }
 
     /// A message of a handshake came at `came_ns`, and was dealt with at `dealt_ns`.
     pub(super) fn handshake_step(&mut self, came_ns: u64, dealt_ns: u64) {
         let waited = Duration::from_nanos(dealt_ns.saturating_sub(came_ns));
-        self.tail.handshake_steps += 1;
+        self.totals.handshake_steps += 1;
         self.is_behind = waited > HANDSHAKE_WAIT_MAX;
-        self.tail.handshake_steps_behind += u64::from(self.is_behind);
-        self.tail.handshake_wait = self.tail.handshake_wait.max(waited);
+        self.totals.handshake_steps_behind += u64::from(self.is_behind);
+        self.totals.handshake_wait = self.totals.handshake_wait.max(waited);
     }
 
     /// A query was not answered in time.
     pub(super) fn timed_out(&mut self, transport: Transport, query: impl Into<Unanswered>) {
         let Unanswered { sent, is_first } = query.into();
         self.ledger.time_out(transport, sent, is_first);
-        if let Some(scribe) = &mut self.scribe {
-            scribe.timed_out(sent);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.timed_out(sent);
         }
-        self.tell_unanswered(sent, sent.sent_ns + self.timeout_ns);
+        self.notify_unanswered(sent, sent.sent_ns + self.timeout_ns);
     }
 
     /// A query lost its connection. It stands in the distributions as a time-out does: its client has no answer.
@@ -193,7 +193,7 @@ impl Book {
         let Unanswered { sent, is_first } = query;
         self.ledger.lose(transport, sent, is_first);
         self.note_end(sent, Fate::ConnectionLost);
-        self.tell_unanswered(sent, at_ns);
+        self.notify_unanswered(sent, at_ns);
     }
 
     /// What waits at the end: broken off, or overdue.
@@ -208,22 +208,22 @@ impl Book {
     }
 
     fn note_answer(&mut self, sent: Sent, at_ns: u64, written_ns: u64, message: &[u8], look: Option<Look>) {
-        if let Some(scribe) = &mut self.scribe {
-            scribe.answered(sent, at_ns, written_ns, message, look);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.answered(sent, at_ns, written_ns, message, look);
         }
     }
 
     fn note_end(&mut self, sent: Sent, fate: Fate) {
-        if let Some(scribe) = &mut self.scribe {
-            scribe.ended(sent, fate);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.ended(sent, fate);
         }
     }
 
     /// Its client hears that it will not be answered.
-    fn tell_unanswered(&mut self, sent: Sent, at_ns: u64) {
-        if let Some(news) = &mut self.news {
+    fn notify_unanswered(&mut self, sent: Sent, at_ns: u64) {
+        if let Some(client_events) = &mut self.client_events {
             let latency_ns = sent.sent_ns - sent.planned_ns + self.timeout_ns;
-            news.push(News::Settled { client: sent.client, at_ns, is_answered: false, latency_ns });
+            client_events.push(ClientEvent::Settled { client: sent.client, at_ns, is_answered: false, latency_ns });
         }
     }
 }

@@ -11,12 +11,13 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 /// See the module.
-pub(super) struct Witness {
+pub(super) struct StraySocket {
     pub(super) socket: UdpSocket,
 }
 
-impl Witness {
-    /// Both sockets on one port: a connected one for `source` or whatever address leads to the server, and its witness.
+impl StraySocket {
+    /// Opens both sockets on one port: a connected one for `source` (or the address that routing gives), and its stray
+    /// socket.
     ///
     /// # Errors
     /// When the system does not let two sockets have one port, or the server cannot be reached from that address.
@@ -32,21 +33,21 @@ impl Witness {
                 local
             }
         };
-        // The witness has a port of its own first; that it is shared is allowed only afterwards, and only once. The
+        // The stray socket binds first, alone; sharing is allowed only afterwards, and only once. The
         // connected socket comes second, which puts it first where the kernel looks.
-        let witness = datagrams()?;
-        witness.bind(&local.into())?;
-        witness.set_reuse_address(true)?;
+        let stray = datagrams()?;
+        stray.bind(&local.into())?;
+        stray.set_reuse_address(true)?;
         let connected = datagrams()?;
         connected.set_reuse_address(true)?;
-        connected.bind(&witness.local_addr()?)?;
-        witness.set_reuse_address(false)?;
+        connected.bind(&stray.local_addr()?)?;
+        stray.set_reuse_address(false)?;
         connected.set_reuse_address(false)?;
-        witness.set_nonblocking(true)?;
-        let witness = UdpSocket::from(witness);
+        stray.set_nonblocking(true)?;
+        let stray = UdpSocket::from(stray);
         // Without stamps the time of reading counts.
-        let _stamped = crate::engine::system::enable_stamps(&witness);
-        Ok((connected, Self { socket: witness }))
+        let _stamped = crate::engine::system::enable_stamps(&stray);
+        Ok((connected, Self { socket: stray }))
     }
 
     /// Who sent what waits first.
@@ -86,20 +87,20 @@ mod tests {
         let address = server.local_addr().unwrap();
         let mut pairs = Vec::new();
         for _ in 0..50 {
-            let (connected, witness) = Witness::beside(address, None).unwrap();
+            let (connected, stray) = StraySocket::beside(address, None).unwrap();
             connected.connect(&address.into()).unwrap();
             connected.set_nonblocking(true).unwrap();
-            pairs.push((UdpSocket::from(connected), witness));
+            pairs.push((UdpSocket::from(connected), stray));
         }
         let ports: BTreeSet<_> = pairs.iter().map(|(own, _)| own.local_addr().unwrap().port()).collect();
         assert_eq!(ports.len(), pairs.len());
-        for (own, witness) in &pairs {
+        for (own, stray) in &pairs {
             let to = own.local_addr().unwrap();
             server.send_to(b"right", to).unwrap();
             elsewhere.send_to(b"other", to).unwrap();
             assert_eq!(take(own), Some((b"right".to_vec(), address)));
-            assert_eq!(witness.sender().or_else(|| witness.sender()), elsewhere.local_addr().ok());
-            assert_eq!(take(&witness.socket), Some((b"other".to_vec(), elsewhere.local_addr().unwrap())));
+            assert_eq!(stray.sender().or_else(|| stray.sender()), elsewhere.local_addr().ok());
+            assert_eq!(take(&stray.socket), Some((b"other".to_vec(), elsewhere.local_addr().unwrap())));
             assert_eq!(own.recv(&mut [0; 16]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         }
         // Nobody else gets on these ports.

@@ -5,14 +5,14 @@ use std::sync::{Barrier, OnceLock};
 use std::time::Instant;
 
 /// Where they meet.
-pub(super) struct Start {
+pub(super) struct StartBarrier {
     barrier: Barrier,
     clock: OnceLock<Clock>,
     /// When, if that has been agreed.
     at: Option<Instant>,
 }
 
-impl Start {
+impl StartBarrier {
     pub(super) fn new(worker_count: usize, at: Option<Instant>) -> Self {
         Self { barrier: Barrier::new(worker_count), clock: OnceLock::new(), at }
     }
@@ -23,7 +23,7 @@ impl Start {
     }
 
     /// Waits for the others; the clock of the run.
-    pub(super) fn meet(&self) -> Clock {
+    pub(super) fn wait(&self) -> Clock {
         self.barrier.wait();
         *self.clock.get_or_init(|| self.at.map_or_else(Clock::soon, Clock::at))
     }

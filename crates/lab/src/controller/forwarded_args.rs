@@ -3,10 +3,10 @@
 use clap::parser::ValueSource;
 use clap::{ArgAction, CommandFactory};
 use lab::fleet::Kind;
-use lab::limits::ORDER_WORDS_MAX;
+use lab::limits::ORDER_ARGS_MAX;
 
 /// Options of both plans.
-const BOTH: &[&str] = &[
+const COMMON: &[&str] = &[
     "server",
     "transport",
     "timeout",
@@ -56,7 +56,7 @@ const LOAD: &[&str] = &[
 /// Options of a replay.
 const REPLAY: &[&str] = &["ports", "sources", "fast", "late", "late-limit", "dependent"];
 /// What the controller does itself, and what goes as a file.
-const KEPT: &[&str] = &[
+const LOCAL: &[&str] = &[
     "nats",
     "agents",
     "agents-wait",
@@ -70,9 +70,9 @@ const KEPT: &[&str] = &[
     "ca",
 ];
 /// The same of a load.
-const KEPT_OF_LOAD: &[&str] = &["queries", "updates", "population", "tsig", "dnsperf-text"];
+const LOCAL_OF_LOAD: &[&str] = &["queries", "updates", "population", "tsig", "dnsperf-text"];
 /// The same of a replay: it is done before the trace is divided.
-const KEPT_OF_REPLAY: &[&str] = &[
+const LOCAL_OF_REPLAY: &[&str] = &[
     "trace",
     "speed",
     "rules",
@@ -109,18 +109,18 @@ const KEPT_OF_REPLAY: &[&str] = &[
 
 fn is_for_agents(kind: Kind, option: &str) -> bool {
     let own = if kind == Kind::Load { LOAD } else { REPLAY };
-    BOTH.contains(&option) || own.contains(&option)
+    COMMON.contains(&option) || own.contains(&option)
 }
 
 /// The words of this process's command line that agents are told.
 ///
 /// # Errors
 /// An option among them does not go with agents.
-pub(crate) fn words(kind: Kind) -> Result<Vec<String>, String> {
-    words_of(kind, std::env::args_os())
+pub(crate) fn forwarded_args(kind: Kind) -> Result<Vec<String>, String> {
+    args_of(kind, std::env::args_os())
 }
 
-fn words_of<I: IntoIterator<Item = T>, T: Into<std::ffi::OsString> + Clone>(
+fn args_of<I: IntoIterator<Item = T>, T: Into<std::ffi::OsString> + Clone>(
     kind: Kind,
     line: I,
 ) -> Result<Vec<String>, String> {
@@ -128,13 +128,13 @@ fn words_of<I: IntoIterator<Item = T>, T: Into<std::ffi::OsString> + Clone>(
     let matches = command.clone().try_get_matches_from(line).map_err(|error| error.to_string())?;
     let (name, given) = matches.subcommand().ok_or("no plan")?;
     let plan = command.find_subcommand(name).ok_or("no plan")?;
-    let kept = if kind == Kind::Load { KEPT_OF_LOAD } else { KEPT_OF_REPLAY };
-    let mut words = Vec::new();
+    let local = if kind == Kind::Load { LOCAL_OF_LOAD } else { LOCAL_OF_REPLAY };
+    let mut args = Vec::new();
     for argument in plan.get_arguments() {
         let id = argument.get_id().as_str();
         let option = argument.get_long().unwrap_or(id);
         let is_given = given.value_source(id) == Some(ValueSource::CommandLine);
-        if !is_given || KEPT.contains(&option) || kept.contains(&option) {
+        if !is_given || LOCAL.contains(&option) || local.contains(&option) {
             continue;
         }
         if !is_for_agents(kind, option) {
@@ -143,31 +143,31 @@ fn words_of<I: IntoIterator<Item = T>, T: Into<std::ffi::OsString> + Clone>(
             ));
         }
         if matches!(argument.get_action(), ArgAction::SetTrue) {
-            words.push(format!("--{option}"));
+            args.push(format!("--{option}"));
             continue;
         }
         for value in given.get_raw(id).into_iter().flatten() {
             let value = value.to_str().ok_or_else(|| format!("--{option}: no text"))?;
-            words.push(format!("--{option}={value}"));
+            args.push(format!("--{option}={value}"));
         }
     }
-    Ok(words)
+    Ok(args)
 }
 
 /// Whether words are such as an agent takes, whoever sent them.
 ///
 /// # Errors
 /// The first that is not.
-pub(crate) fn check(kind: Kind, words: &[String]) -> Result<(), String> {
-    if words.len() > ORDER_WORDS_MAX {
-        return Err(format!("{} words are too many", words.len()));
+pub(crate) fn check_args(kind: Kind, args: &[String]) -> Result<(), String> {
+    if args.len() > ORDER_ARGS_MAX {
+        return Err(format!("{} words are too many", args.len()));
     }
-    let is_right = |word: &String| {
-        let option = word.strip_prefix("--").map(|word| word.split_once('=').map_or(word, |(option, _)| option));
+    let is_right = |arg: &String| {
+        let option = arg.strip_prefix("--").map(|arg| arg.split_once('=').map_or(arg, |(option, _)| option));
         option.is_some_and(|option| is_for_agents(kind, option))
     };
-    match words.iter().find(|word| !is_right(word)) {
-        Some(word) => Err(format!("{word} is no option that an agent takes")),
+    match args.iter().find(|arg| !is_right(arg)) {
+        Some(arg) => Err(format!("{arg} is no option that an agent takes")),
         None => Ok(()),
     }
 }
@@ -176,47 +176,47 @@ pub(crate) fn check(kind: Kind, words: &[String]) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    fn told(kind: Kind, line: &str) -> Result<Vec<String>, String> {
-        words_of(kind, line.split(' '))
+    fn forwarded(kind: Kind, line: &str) -> Result<Vec<String>, String> {
+        args_of(kind, line.split(' '))
     }
 
     #[test]
     fn agents_are_told_the_plan_and_no_file() {
         let line = "catlab load --server 10.0.0.1,10.0.0.2:5300 --queries q.txt --rate 100,200 --poisson --nats x://h \
                     --agents 3 --out run --i-own-this-target -q";
-        let words = told(Kind::Load, line).unwrap();
-        let mut sorted = words.clone();
+        let args = forwarded(Kind::Load, line).unwrap();
+        let mut sorted = args.clone();
         sorted.sort();
         assert_eq!(sorted, ["--poisson", "--rate=100,200", "--server=10.0.0.1", "--server=10.0.0.2:5300"]);
-        check(Kind::Load, &words).unwrap();
+        check_args(Kind::Load, &args).unwrap();
         // What is in files goes as files.
         let line = "catlab load --server 10.0.0.1 --population p.toml --queries q.txt --tsig k:c2VjcmV0 --ca f.pem \
                     --nats tls://h --nats-creds lab.creds";
-        assert_eq!(told(Kind::Load, line).unwrap(), ["--server=10.0.0.1"]);
+        assert_eq!(forwarded(Kind::Load, line).unwrap(), ["--server=10.0.0.1"]);
         let line = "catlab load --server 10.0.0.1 --updates u.txt --nats nats://h";
-        assert_eq!(told(Kind::Load, line).unwrap(), ["--server=10.0.0.1"]);
+        assert_eq!(forwarded(Kind::Load, line).unwrap(), ["--server=10.0.0.1"]);
         let line = "catlab load --server 10.0.0.1 --update-zone z --name {n}.z --nats nats://h";
-        check(Kind::Load, &told(Kind::Load, line).unwrap()).unwrap();
+        check_args(Kind::Load, &forwarded(Kind::Load, line).unwrap()).unwrap();
         let line = "catlab replay t.pcap --server 10.0.0.1 --speed 2 --limit 9 --late stop --dependent --nats nats://h";
-        let words = told(Kind::Replay, line).unwrap();
-        check(Kind::Replay, &words).unwrap();
-        let mut sorted = words.clone();
+        let args = forwarded(Kind::Replay, line).unwrap();
+        check_args(Kind::Replay, &args).unwrap();
+        let mut sorted = args.clone();
         sorted.sort();
         assert_eq!(sorted, ["--dependent", "--late=stop", "--server=10.0.0.1"]);
         // What is changed in a trace is so before it is divided.
         let line = "catlab replay t.pcap --server 10.0.0.1 --unique --suffix a=b --do 1 --only-type A --clients 9 \
                     --edns none --sample 0.5 --by query --seed 3 --rd on --type AAAA --nats nats://h";
-        assert_eq!(told(Kind::Replay, line).unwrap(), ["--server=10.0.0.1"]);
+        assert_eq!(forwarded(Kind::Replay, line).unwrap(), ["--server=10.0.0.1"]);
     }
 
     #[test]
     fn what_is_of_this_machine_alone_is_refused() {
         for option in ["--record-answers a.jsonl", "--source 10.0.0.1", "--monitor pid:1 --out x", "--self-check"] {
             let line = format!("catlab load --server 10.0.0.1 --name x{{n}} --nats nats://h {option}");
-            let refused = told(Kind::Load, &line).unwrap_err();
+            let refused = forwarded(Kind::Load, &line).unwrap_err();
             assert!(refused.contains("does not go with --nats"), "{refused}");
         }
-        let refused = told(Kind::Replay, "catlab replay t --server 10.0.0.1 --nats nats://h --out r --parquet");
+        let refused = forwarded(Kind::Replay, "catlab replay t --server 10.0.0.1 --nats nats://h --out r --parquet");
         assert!(refused.unwrap_err().starts_with("--parquet does not go"));
     }
 
@@ -239,11 +239,11 @@ mod tests {
             "--",
             "--rate x",
         ];
-        for word in refused {
-            assert!(check(Kind::Load, &[word.to_owned()]).is_err(), "{word}");
+        for arg in refused {
+            assert!(check_args(Kind::Load, &[arg.to_owned()]).is_err(), "{arg}");
         }
-        assert!(check(Kind::Replay, &["--rate=5".to_owned()]).is_err());
-        assert!(check(Kind::Load, &vec!["--poisson".to_owned(); ORDER_WORDS_MAX + 1]).is_err());
+        assert!(check_args(Kind::Replay, &["--rate=5".to_owned()]).is_err());
+        assert!(check_args(Kind::Load, &vec!["--poisson".to_owned(); ORDER_ARGS_MAX + 1]).is_err());
     }
 
     #[test]
@@ -252,7 +252,7 @@ mod tests {
         for (name, kind, own) in [("load", Kind::Load, LOAD), ("replay", Kind::Replay, REPLAY)] {
             let plan = command.find_subcommand(name).unwrap();
             let known: Vec<_> = plan.get_arguments().filter_map(clap::Arg::get_long).collect();
-            for option in BOTH.iter().chain(own) {
+            for option in COMMON.iter().chain(own) {
                 assert!(known.contains(option) && is_for_agents(kind, option), "{name} --{option}");
             }
         }

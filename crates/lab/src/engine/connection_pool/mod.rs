@@ -6,16 +6,16 @@
 //! ```
 
 // What a connection knows of itself.
-mod life;
+mod state;
 // When it is looked at again.
 mod timers;
 
 pub(super) use super::Plan;
 use super::Transport;
-use super::book::Book;
 use super::endpoint::{Endpoint, Habits};
+use super::worker_stats::WorkerStats;
 use crate::measure::Sent;
-pub(super) use life::{Life, Member};
+pub(super) use state::{ConnectionState, PooledConnection};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,16 +24,16 @@ pub(super) use timers::Timers;
 /// How long nothing is tried after a connection has failed.
 const RETRY_NS: u64 = 100_000_000;
 /// A run whose every connection failed for so long is given up.
-const HOPELESS_NS: u64 = 5_000_000_000;
+const GIVE_UP_NS: u64 = 5_000_000_000;
 /// Handshakes at once, when all connections are opened before the run, or when this thread is behind with them.
 const OPENING_MAX: usize = 128;
 /// How soon a connection that may not close yet is looked at again.
-const LOOK_AGAIN_NS: u64 = 1_000_000;
+const RECHECK_NS: u64 = 1_000_000;
 /// No connection.
 const NONE: u32 = u32::MAX;
 
 /// Connections of one kind, of one worker.
-pub(super) struct Roster<C> {
+pub(super) struct ConnectionPool<C> {
     slots: Vec<Option<Box<C>>>,
     free: Vec<u32>,
     generation: u32,
@@ -45,7 +45,7 @@ pub(super) struct Roster<C> {
     habits: Arc<[Habits]>,
     timers: Timers<u64>,
     /// Queries in the order of sending, for their time-outs.
-    sent: VecDeque<Waiting>,
+    sent: VecDeque<SentQuery>,
     marked: Vec<u32>,
     waiting: usize,
     /// Connections that are being opened, and clients that are to open one before the run.
@@ -58,7 +58,7 @@ pub(super) struct Roster<C> {
 }
 
 /// A query that may time out.
-struct Waiting {
+struct SentQuery {
     sent_ns: u64,
     slot: u32,
     generation: u32,
@@ -76,14 +76,14 @@ pub(super) enum Route {
 }
 
 /// How things stood before a connection did something.
-pub(super) struct Before {
+pub(super) struct PriorState {
     waiting: usize,
     is_open: bool,
 }
 
-impl Before {
-    pub(super) fn of(life: &Life) -> Self {
-        Self { waiting: life.window.waiting(), is_open: life.is_open }
+impl PriorState {
+    pub(super) fn of(state: &ConnectionState) -> Self {
+        Self { waiting: state.window.waiting(), is_open: state.is_open }
     }
 
     /// Whether its handshake was done.
@@ -92,7 +92,7 @@ impl Before {
     }
 }
 
-impl<C: Member> Roster<C> {
+impl<C: PooledConnection> ConnectionPool<C> {
     /// No connection yet.
     pub(super) fn new(plan: &Plan, clients: Arc<[Endpoint]>, habits: Arc<[Habits]>) -> Self {
         Self {
@@ -149,7 +149,7 @@ impl<C: Member> Roster<C> {
         self.first_failure_ns.is_some() && !self.has_opened
     }
 
-    /// Every client is to open its connection; [`Roster::next_to_open`] tells which is next.
+    /// Every client is to open its connection; [`ConnectionPool::next_to_open`] tells which is next.
     pub(super) fn open_all(&mut self) {
         self.to_open = (0..self.clients.len() as u32).rev().collect();
     }
@@ -165,7 +165,7 @@ impl<C: Member> Roster<C> {
         for step in 0..count {
             let client = (self.next_client + step) % count;
             let slot = self.current[client as usize];
-            if self.get(slot).is_none_or(Member::has_room) {
+            if self.get(slot).is_none_or(PooledConnection::has_room) {
                 self.next_client = (client + 1) % count;
                 return Some(client);
             }
@@ -177,7 +177,7 @@ impl<C: Member> Roster<C> {
         self.slots.get_mut(slot as usize)?.as_deref_mut()
     }
 
-    /// Takes a connection out, to do something for it; [`Roster::put`] or [`Roster::ended`] follows.
+    /// Takes a connection out, to do something for it; [`ConnectionPool::put`] or [`ConnectionPool::ended`] follows.
     pub(super) fn take(&mut self, slot: u32) -> Option<Box<C>> {
         self.slots.get_mut(slot as usize)?.take()
     }
@@ -201,7 +201,7 @@ impl<C: Member> Roster<C> {
         let slot = self.current[client];
         let reuse = self.habits(sent.client).reuse;
         if let Some(connection) = self.get(slot) {
-            let is_first = connection.life().window.count() == 0;
+            let is_first = connection.state().window.count() == 0;
             if connection.has_room() && (is_first || draws(reuse)) {
                 return Route::On(slot);
             }
@@ -213,34 +213,34 @@ impl<C: Member> Roster<C> {
     /// A connection gets no more queries, and closes when none waits.
     fn retire(&mut self, slot: u32) {
         let Some(connection) = self.get(slot) else { return };
-        let life = connection.life_mut();
-        life.is_retiring = true;
-        let client = life.client;
+        let state = connection.state_mut();
+        state.is_retiring = true;
+        let client = state.client;
         self.current[client as usize] = NONE;
         self.mark(slot);
     }
 
-    /// A slot for a connection that is about to begin; [`Roster::add`] or [`Roster::vacate`] follows.
-    pub(super) fn vacant(&mut self) -> u32 {
+    /// A slot for a connection that is about to begin; [`ConnectionPool::add`] or [`ConnectionPool::release_slot`] follows.
+    pub(super) fn reserve_slot(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             self.slots.len() as u32 - 1
         })
     }
 
-    pub(super) fn vacate(&mut self, slot: u32) {
+    pub(super) fn release_slot(&mut self, slot: u32) {
         self.free.push(slot);
     }
 
     /// A connection begins.
     pub(super) fn add(&mut self, slot: u32, mut connection: C, now: u64) {
         self.generation = self.generation.wrapping_add(1);
-        let life = connection.life_mut();
-        life.generation = self.generation;
-        life.began_ns = now;
-        life.timer_ns = now + self.handshake_timeout_ns;
-        self.timers.push(life.timer_ns, slot, life.generation);
-        self.current[life.client as usize] = slot;
+        let state = connection.state_mut();
+        state.generation = self.generation;
+        state.began_ns = now;
+        state.timer_ns = now + self.handshake_timeout_ns;
+        self.timers.push(state.timer_ns, slot, state.generation);
+        self.current[state.client as usize] = slot;
         self.slots[slot as usize] = Some(Box::new(connection));
         self.opening += 1;
     }
@@ -249,10 +249,10 @@ impl<C: Member> Roster<C> {
     pub(super) fn queued(&mut self, slot: u32, sent: Sent, number: u64) {
         let queries_max = self.habits(sent.client).queries_max;
         let Some(connection) = self.get(slot) else { return };
-        let life = connection.life_mut();
-        life.active_ns = sent.sent_ns;
-        let (generation, count) = (life.generation, life.window.count());
-        self.sent.push_back(Waiting { sent_ns: sent.sent_ns, slot, generation, number });
+        let state = connection.state_mut();
+        state.active_ns = sent.sent_ns;
+        let (generation, count) = (state.generation, state.window.count());
+        self.sent.push_back(SentQuery { sent_ns: sent.sent_ns, slot, generation, number });
         self.waiting += 1;
         if queries_max.is_some_and(|most| count >= most) {
             self.retire(slot);
@@ -263,7 +263,7 @@ impl<C: Member> Roster<C> {
     /// Something is to be done for a connection.
     pub(super) fn mark(&mut self, slot: u32) {
         if let Some(connection) = self.get(slot)
-            && !std::mem::replace(&mut connection.life_mut().is_marked, true)
+            && !std::mem::replace(&mut connection.state_mut().is_marked, true)
         {
             self.marked.push(slot);
         }
@@ -273,7 +273,7 @@ impl<C: Member> Roster<C> {
     pub(super) fn next_marked(&mut self) -> Option<u32> {
         while let Some(slot) = self.marked.pop() {
             // It may have been done meanwhile, for another reason.
-            if self.get(slot).is_some_and(|connection| connection.life().is_marked) {
+            if self.get(slot).is_some_and(|connection| connection.state().is_marked) {
                 return Some(slot);
             }
         }
@@ -281,60 +281,67 @@ impl<C: Member> Roster<C> {
     }
 
     /// Takes into account what a connection did since `before`: all that was to be done for it.
-    pub(super) fn settle(&mut self, slot: u32, life: &mut Life, before: &Before) {
-        life.is_marked = false;
-        self.waiting -= before.waiting - life.window.waiting();
-        if life.is_open && !before.is_open {
+    pub(super) fn settle(&mut self, slot: u32, state: &mut ConnectionState, before: &PriorState) {
+        state.is_marked = false;
+        self.waiting -= before.waiting - state.window.waiting();
+        if state.is_open && !before.is_open {
             self.opening -= 1;
             self.has_opened = true;
-            self.arm_idle(life, slot);
+            self.arm_idle(state, slot);
         }
     }
 
-    fn arm_idle(&mut self, life: &mut Life, slot: u32) {
-        if let Some(idle) = self.habits(life.client).idle_timeout {
-            life.timer_ns = life.active_ns + idle.as_nanos() as u64;
-            self.timers.push(life.timer_ns, slot, life.generation);
+    fn arm_idle(&mut self, state: &mut ConnectionState, slot: u32) {
+        if let Some(idle) = self.habits(state.client).idle_timeout {
+            state.timer_ns = state.active_ns + idle.as_nanos() as u64;
+            self.timers.push(state.timer_ns, slot, state.generation);
         }
     }
 
     /// A connection that was taken out has ended, and its queries with it.
-    pub(super) fn ended(&mut self, slot: u32, connection: &mut C, book: &mut Book, now: u64) {
+    pub(super) fn ended(&mut self, slot: u32, connection: &mut C, stats: &mut WorkerStats, now: u64) {
         let transport = connection.transport();
-        let life = connection.life_mut();
-        self.waiting -= life.window.waiting();
-        life.window.drain().for_each(|sent| book.lost(transport, sent, now));
-        if self.current[life.client as usize] == slot {
-            self.current[life.client as usize] = NONE;
+        let state = connection.state_mut();
+        self.waiting -= state.window.waiting();
+        state.window.drain().for_each(|sent| stats.lost(transport, sent, now));
+        if self.current[state.client as usize] == slot {
+            self.current[state.client as usize] = NONE;
         }
-        if !life.is_open {
+        if !state.is_open {
             self.opening -= 1;
         }
         self.free.push(slot);
     }
 
     /// A handshake came to nothing.
-    pub(super) fn failed(&mut self, book: &mut Book, transport: Transport, client: u32, reason: &str, now: u64) {
-        book.connections(transport, now).failed += 1;
+    pub(super) fn failed(
+        &mut self,
+        stats: &mut WorkerStats,
+        transport: Transport,
+        client: u32,
+        reason: &str,
+        now: u64,
+    ) {
+        stats.connections(transport, now).failed += 1;
         self.retry_ns[client as usize] = now + RETRY_NS;
         let since = *self.first_failure_ns.get_or_insert(now);
-        book.failure = Some(format!("{} over {transport}: {reason}", self.endpoint(client).server));
-        book.is_hopeless |= !self.has_opened && now.saturating_sub(since) >= HOPELESS_NS;
+        stats.failure = Some(format!("{} over {transport}: {reason}", self.endpoint(client).server));
+        stats.must_abort |= !self.has_opened && now.saturating_sub(since) >= GIVE_UP_NS;
     }
 
     /// Gives up queries that were sent before `before`.
-    pub(super) fn expire_queries(&mut self, book: &mut Book, before: u64) {
-        while let Some(Waiting { slot, generation, number, .. }) =
+    pub(super) fn expire_queries(&mut self, stats: &mut WorkerStats, before: u64) {
+        while let Some(SentQuery { slot, generation, number, .. }) =
             self.sent.pop_front_if(|front| front.sent_ns < before)
         {
             let Some(connection) = self.get(slot) else { continue };
             let transport = connection.transport();
-            let life = connection.life_mut();
-            if life.generation == generation
-                && let Some(sent) = life.window.time_out(number)
+            let state = connection.state_mut();
+            if state.generation == generation
+                && let Some(sent) = state.window.time_out(number)
             {
                 self.waiting -= 1;
-                book.timed_out(transport, sent);
+                stats.timed_out(transport, sent);
             }
         }
     }
@@ -343,22 +350,22 @@ impl<C: Member> Roster<C> {
     pub(super) fn next_overdue(&mut self, now: u64) -> Option<(u32, Box<C>)> {
         while let Some((due, slot, generation)) = self.timers.pop(now) {
             let Some(connection) = self.get(slot) else { continue };
-            let life = connection.life();
-            if life.generation != generation || life.timer_ns != due {
+            let state = connection.state();
+            if state.generation != generation || state.timer_ns != due {
                 continue;
             }
             let Some(mut connection) = self.take(slot) else { continue };
-            let life = connection.life_mut();
-            if !life.is_open {
+            let state = connection.state_mut();
+            if !state.is_open {
                 return Some((slot, connection));
             }
-            if let Some(idle) = self.habits(life.client).idle_timeout {
-                let due = life.active_ns + idle.as_nanos() as u64;
-                if life.window.waiting() == 0 && due <= now {
+            if let Some(idle) = self.habits(state.client).idle_timeout {
+                let due = state.active_ns + idle.as_nanos() as u64;
+                if state.window.waiting() == 0 && due <= now {
                     return Some((slot, connection));
                 }
-                life.timer_ns = due.max(now + LOOK_AGAIN_NS);
-                self.timers.push(life.timer_ns, slot, generation);
+                state.timer_ns = due.max(now + RECHECK_NS);
+                self.timers.push(state.timer_ns, slot, generation);
             }
             self.put(slot, connection);
         }
@@ -370,13 +377,13 @@ impl<C: Member> Roster<C> {
         self.timers = Timers::new();
         for slot in 0..self.slots.len() as u32 {
             let Some(mut connection) = self.slots[slot as usize].take() else { continue };
-            let life = connection.life_mut();
-            (life.began_ns, life.opened_ns, life.active_ns) = (0, 0, 0);
-            if life.is_open {
-                self.arm_idle(life, slot);
+            let state = connection.state_mut();
+            (state.began_ns, state.opened_ns, state.active_ns) = (0, 0, 0);
+            if state.is_open {
+                self.arm_idle(state, slot);
             } else {
-                life.timer_ns = self.handshake_timeout_ns;
-                self.timers.push(life.timer_ns, slot, life.generation);
+                state.timer_ns = self.handshake_timeout_ns;
+                self.timers.push(state.timer_ns, slot, state.generation);
             }
             self.put(slot, connection);
         }
@@ -385,10 +392,10 @@ impl<C: Member> Roster<C> {
     }
 
     /// Accounts for all that still waits, and has every connection closed.
-    pub(super) fn finish(&mut self, book: &mut Book, is_broken_off: bool, mut close: impl FnMut(&mut C)) {
+    pub(super) fn finish(&mut self, stats: &mut WorkerStats, is_broken_off: bool, mut close: impl FnMut(&mut C)) {
         for connection in self.slots.iter_mut().flatten() {
             let transport = connection.transport();
-            connection.life_mut().window.drain().for_each(|sent| book.left(transport, sent, is_broken_off));
+            connection.state_mut().window.drain().for_each(|sent| stats.left(transport, sent, is_broken_off));
             close(connection);
         }
         self.waiting = 0;

@@ -3,7 +3,7 @@
 use crate::{Cli, Command, command_load};
 use clap::Parser;
 use lab::engine::{self, Plan, Progress};
-use lab::fleet::{Content, Kind, Order, Parcel, Phase, pack, wall_ns};
+use lab::fleet::{Assignment, Content, InputFile, Kind, Phase, pack, wall_ns};
 use lab::replay::Share;
 use lab::report::{Manifest, Patience, Recording, Rules, Summary, busiest, folder};
 use std::fs::DirBuilder;
@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 
 /// A folder of a run that goes with it.
 #[derive(Debug)]
-pub(super) struct Folder(PathBuf);
+pub(super) struct RunFolder(PathBuf);
 
-impl Folder {
+impl RunFolder {
     /// Makes it.
     pub(super) fn make(spool: &Path, run: &str, agent: &str) -> std::io::Result<Self> {
         let path = spool.join(format!("catlab-agent-{run}-{agent}"));
@@ -26,8 +26,8 @@ impl Folder {
     }
 
     /// Where a file of the order is spooled to.
-    pub(super) fn file(&self, parcel: &Parcel) -> PathBuf {
-        self.0.join(format!("{}.{}", parcel.content.option().unwrap_or("trace"), parcel.extension))
+    pub(super) fn file(&self, file: &InputFile) -> PathBuf {
+        self.0.join(format!("{}.{}", file.content.option().unwrap_or("trace"), file.extension))
     }
 
     /// The run folder as a file.
@@ -40,7 +40,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for RunFolder {
     fn drop(&mut self) {
         // What stays on the disk of an agent is overwritten by nothing, and harms nothing but room.
         let _removed = std::fs::remove_dir_all(&self.0);
@@ -48,21 +48,21 @@ impl Drop for Folder {
 }
 
 /// All that is needed to begin.
-pub(super) struct Prepared {
+pub(super) struct PreparedRun {
     plan: Plan,
     rules: Rules,
     /// As it would be typed.
     line: Vec<String>,
 }
 
-impl Prepared {
+impl PreparedRun {
     /// Makes the plan of an order, whose words have been looked at, with the files that came with it; of a trace this
     /// is the first reading.
     ///
     /// # Errors
     /// The target is none that this agent may load, or the plan is none.
-    pub(super) fn new(order: &Order, files: &[(Content, PathBuf)], is_owned: bool) -> Result<Self, String> {
-        let plan_name = if order.kind == Kind::Load { "load" } else { "replay" };
+    pub(super) fn new(assignment: &Assignment, files: &[(Content, PathBuf)], is_owned: bool) -> Result<Self, String> {
+        let plan_name = if assignment.kind == Kind::Load { "load" } else { "replay" };
         let mut line = vec!["catlab".to_owned(), plan_name.to_owned()];
         for (content, path) in files {
             line.push(match content.option() {
@@ -70,7 +70,7 @@ impl Prepared {
                 None => path.display().to_string(),
             });
         }
-        line.extend(order.words.iter().cloned());
+        line.extend(assignment.args.iter().cloned());
         // Said on this side, by whoever started the agent; nobody else can.
         if is_owned {
             line.push("--i-own-this-target".into());
@@ -78,12 +78,12 @@ impl Prepared {
         let (plan, lag_p99_max) = match Cli::try_parse_from(&line).map_err(|error| error.to_string())?.command {
             Command::Load(arguments) => {
                 let plan = command_load::plan(&arguments).map_err(|error| error.to_string())?;
-                let part = lab::schedule::Part { index: order.index, count: order.count };
+                let part = lab::schedule::Part { index: assignment.index, count: assignment.count };
                 (Plan { part, ..plan }, arguments.target.lag_limit)
             }
             Command::Replay(mut arguments) => {
-                let (index, count) = (order.index as u32, order.count as u32);
-                arguments.replayed.share = Some(Share { origin_ns: order.origin_ns, index, count });
+                let (index, count) = (assignment.index as u32, assignment.count as u32);
+                arguments.replayed.share = Some(Share { origin_ns: assignment.origin_ns, index, count });
                 let plan = arguments.replayed.plan(engine::raise_open_files()).map_err(|error| error.to_string())?;
                 (plan, arguments.replayed.lag_limit)
             }
@@ -104,7 +104,7 @@ impl Prepared {
     pub(super) fn run(
         self,
         start_ns: u64,
-        folder: &Folder,
+        folder: &RunFolder,
         sent: &AtomicU64,
         stop: &AtomicU8,
     ) -> Result<Phase, String> {
@@ -134,23 +134,23 @@ impl Prepared {
 mod tests {
     use super::*;
 
-    fn order(words: &[&str]) -> Order {
-        let words = words.iter().map(|&word| word.to_owned()).collect();
-        Order { kind: Kind::Load, words, index: 1, count: 3, origin_ns: 0, parcels: Vec::new(), silence_ms: 10_000 }
+    fn assignment(words: &[&str]) -> Assignment {
+        let args = words.iter().map(|&word| word.to_owned()).collect();
+        Assignment { kind: Kind::Load, args, index: 1, count: 3, origin_ns: 0, files: Vec::new(), silence_ms: 10_000 }
     }
 
     #[test]
     fn a_strangers_server_needs_the_word_of_this_side() {
         let words = ["--server=192.0.2.1", "--name=q{n}.example", "--rate=10", "--duration=2s"];
-        let Err(refused) = Prepared::new(&order(&words), &[], false) else { panic!("it is a stranger's") };
+        let Err(refused) = PreparedRun::new(&assignment(&words), &[], false) else { panic!("it is a stranger's") };
         assert!(refused.contains("add --i-own-this-target"), "{refused}");
         // Of 20 queries the second of three agents sends 1, 4, 7 and so on.
-        assert_eq!(Prepared::new(&order(&words), &[], true).unwrap().queries(), Some(7));
+        assert_eq!(PreparedRun::new(&assignment(&words), &[], true).unwrap().queries(), Some(7));
     }
 
     #[test]
     fn a_replay_has_a_trace() {
-        let order = Order { kind: Kind::Replay, ..order(&["--server=127.0.0.1"]) };
-        assert!(Prepared::new(&order, &[], false).is_err());
+        let assignment = Assignment { kind: Kind::Replay, ..assignment(&["--server=127.0.0.1"]) };
+        assert!(PreparedRun::new(&assignment, &[], false).is_err());
     }
 }

@@ -28,7 +28,7 @@ pub struct Parties {
 
 /// The rows of one worker. Methods take the [`Sent`] that carries the row's number, and pass over one without.
 #[derive(Debug)]
-pub struct Scribe {
+pub struct QueryRecorder {
     rows: Vec<Row>,
     free: Vec<u32>,
     /// Queries that have timed out, in that order: an answer may still come.
@@ -58,7 +58,7 @@ enum State {
     TimedOut,
 }
 
-impl Scribe {
+impl QueryRecorder {
     /// Of one worker; its chunks are made here, before the run.
     pub(super) fn new(share: (usize, usize), timeout_ns: u64, full: Sender<Message>, dropped: Arc<AtomicU64>) -> Self {
         let (home, emptied) = channel();
@@ -255,17 +255,17 @@ mod tests {
 
     const QUERY: &[u8] = b"\0\0\x01\0\0\x01\0\0\0\0\0\0\x03www\x07example\0\0\x01\0\x01";
 
-    fn scribe() -> (Scribe, Receiver<Message>, Arc<AtomicU64>) {
+    fn recorder() -> (QueryRecorder, Receiver<Message>, Arc<AtomicU64>) {
         let (full, inbox) = channel();
         let dropped = Arc::new(AtomicU64::new(0));
-        (Scribe::new((1, 3), 1_000, full, Arc::clone(&dropped)), inbox, dropped)
+        (QueryRecorder::new((1, 3), 1_000, full, Arc::clone(&dropped)), inbox, dropped)
     }
 
-    fn begin(scribe: &mut Scribe, at_ns: u64) -> Sent {
+    fn begin(recorder: &mut QueryRecorder, at_ns: u64) -> Sent {
         let sent = Sent { planned_ns: at_ns, sent_ns: at_ns + 5, client: 2, row: 0 };
         let server = SocketAddr::from(([127, 0, 0, 1], 53));
         let parties = Parties { transport: Transport::Udp, server, client: Some(2) };
-        Sent { row: scribe.begin(sent, parties, QUERY), ..sent }
+        Sent { row: recorder.begin(sent, parties, QUERY), ..sent }
     }
 
     fn rows(inbox: &Receiver<Message>) -> Vec<Query> {
@@ -282,20 +282,20 @@ mod tests {
 
     #[test]
     fn each_query_has_one_row_with_its_fate() {
-        let (mut scribe, inbox, dropped) = scribe();
-        let sent: Vec<_> = (0..5).map(|at| begin(&mut scribe, at * 10)).collect();
+        let (mut recorder, inbox, dropped) = recorder();
+        let sent: Vec<_> = (0..5).map(|at| begin(&mut recorder, at * 10)).collect();
         let mut answer = QUERY.to_vec();
         (answer[2], answer[3]) = (0x82, 0x03);
-        scribe.answered(sent[0], 300, 105, &answer, Some(Look::Right));
-        scribe.timed_out(sent[1]);
-        scribe.timed_out(sent[2]);
-        scribe.answered(sent[1], 1_500, 15, &answer, None);
+        recorder.answered(sent[0], 300, 105, &answer, Some(Look::Right));
+        recorder.timed_out(sent[1]);
+        recorder.timed_out(sent[2]);
+        recorder.answered(sent[1], 1_500, 15, &answer, None);
         // A second one finds nobody.
-        scribe.answered(sent[1], 1_600, 15, &answer, None);
-        scribe.ended(sent[3], Fate::ConnectionLost);
-        scribe.take_back(sent[4]);
-        scribe.settle(1_500);
-        scribe.finish();
+        recorder.answered(sent[1], 1_600, 15, &answer, None);
+        recorder.ended(sent[3], Fate::ConnectionLost);
+        recorder.take_back(sent[4]);
+        recorder.settle(1_500);
+        recorder.finish();
         let rows = rows(&inbox);
         let fates: Vec<_> = rows.iter().map(|row| (row.fate, row.latency_ns)).collect();
         assert_eq!(
@@ -315,33 +315,33 @@ mod tests {
 
     #[test]
     fn an_answer_to_a_row_that_is_used_again_is_nobodys() {
-        let (mut scribe, inbox, _) = scribe();
-        let old = begin(&mut scribe, 0);
-        scribe.timed_out(old);
-        scribe.settle(3_000);
-        let new = begin(&mut scribe, 4_000);
+        let (mut recorder, inbox, _) = recorder();
+        let old = begin(&mut recorder, 0);
+        recorder.timed_out(old);
+        recorder.settle(3_000);
+        let new = begin(&mut recorder, 4_000);
         assert_eq!(old.row, new.row);
-        scribe.answered(old, 4_100, 5, QUERY, None);
-        scribe.ended(new, Fate::Interrupted);
-        scribe.finish();
+        recorder.answered(old, 4_100, 5, QUERY, None);
+        recorder.ended(new, Fate::Interrupted);
+        recorder.finish();
         let fates: Vec<_> = rows(&inbox).iter().map(|row| row.fate).collect();
         assert_eq!(fates, [Fate::TimedOut, Fate::Interrupted]);
     }
 
     #[test]
     fn without_an_empty_chunk_rows_are_counted_and_nobody_waits() {
-        let (mut scribe, inbox, dropped) = scribe();
+        let (mut recorder, inbox, dropped) = recorder();
         let room = (PER_QUERY_CHUNKS * PER_QUERY_CHUNK_ROWS) as u64;
         for at in 0..room + 7 {
-            let sent = begin(&mut scribe, at);
-            scribe.ended(sent, Fate::ConnectionLost);
+            let sent = begin(&mut recorder, at);
+            recorder.ended(sent, Fate::ConnectionLost);
         }
         assert_eq!(dropped.load(Ordering::Relaxed), 7);
         assert_eq!(rows(&inbox).len() as u64, room);
         // Chunks have come home: it goes on.
-        let sent = begin(&mut scribe, room + 7);
-        scribe.ended(sent, Fate::ConnectionLost);
-        scribe.finish();
+        let sent = begin(&mut recorder, room + 7);
+        recorder.ended(sent, Fate::ConnectionLost);
+        recorder.finish();
         assert_eq!((rows(&inbox).len(), dropped.load(Ordering::Relaxed)), (1, 7));
     }
 

@@ -5,7 +5,7 @@ use super::super::matching::Window;
 
 /// From the first packet of its handshake to its end. Times are of the run, in nanoseconds.
 #[derive(Default)]
-pub(in crate::engine) struct Life {
+pub(in crate::engine) struct ConnectionState {
     pub(in crate::engine) client: u32,
     /// Tells it from those that had its slot before.
     pub(in crate::engine) generation: u32,
@@ -26,7 +26,7 @@ pub(in crate::engine) struct Life {
     pub(in crate::engine) is_marked: bool,
 }
 
-impl Life {
+impl ConnectionState {
     /// Of a connection that begins.
     pub(in crate::engine) fn new(client: u32, in_flight_max: usize) -> Self {
         Self { client, in_flight_max, ..Self::default() }
@@ -50,10 +50,10 @@ impl Life {
     }
 }
 
-/// A connection on a roster.
-pub(in crate::engine) trait Member {
-    fn life(&self) -> &Life;
-    fn life_mut(&mut self) -> &mut Life;
+/// A connection in the pool.
+pub(in crate::engine) trait PooledConnection {
+    fn state(&self) -> &ConnectionState;
+    fn state_mut(&mut self) -> &mut ConnectionState;
     fn transport(&self) -> Transport;
     /// Whether another query may be sent.
     fn has_room(&mut self) -> bool;

@@ -15,7 +15,7 @@ const SECOND_NS: f64 = 1e9;
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub struct Crowd {
+pub struct ClientScheduler {
     groups: Arc<[Group]>,
     endpoints: Vec<Endpoint>,
     habits: Vec<Habits>,
@@ -42,7 +42,7 @@ struct Client {
     seen: Seen,
 }
 
-impl Crowd {
+impl ClientScheduler {
     pub(super) fn new(
         groups: Arc<[Group]>,
         members: Vec<(u16, Endpoint, f64)>,
@@ -65,7 +65,7 @@ impl Crowd {
                 seen: Seen::default(),
             })
             .collect();
-        let mut crowd = Self {
+        let mut scheduler = Self {
             groups,
             endpoints,
             habits,
@@ -77,10 +77,10 @@ impl Crowd {
             worker_count,
             rng,
         };
-        for client in 0..crowd.clients.len() as u32 {
-            crowd.begin(client);
+        for client in 0..scheduler.clients.len() as u32 {
+            scheduler.begin(client);
         }
-        crowd
+        scheduler
     }
 
     /// Who asks whom, and how.
@@ -252,19 +252,19 @@ impl Crowd {
 
 #[cfg(test)]
 mod tests {
-    use crate::population::{Cast, Population};
+    use crate::population::{Clients, Population};
     use std::time::Duration;
 
     /// Queries foreseen for and planned by each client of a group, alone, until `until_s` of 100 seconds.
-    fn foreseen(group: &str, until_s: f64) -> Vec<(f64, u64)> {
+    fn expected(group: &str, until_s: f64) -> Vec<(f64, u64)> {
         let text = format!("[[clients]]\ncount = 40\ntransports = {{ udp = 1.0 }}\n{group}");
-        let cast = Cast::new(Population::parse(&text).unwrap(), &["192.0.2.1".parse().unwrap()], 1).unwrap();
-        let mut crowd = cast.crowd(0, 1, Duration::from_secs(100));
+        let clients = Clients::new(Population::parse(&text).unwrap(), &["192.0.2.1".parse().unwrap()], 1).unwrap();
+        let mut scheduler = clients.scheduler(0, 1, Duration::from_secs(100));
         let until_ns = (until_s * 1e9) as u64;
-        while crowd.peek().is_some_and(|(at_ns, _)| at_ns < until_ns) {
-            crowd.advance();
+        while scheduler.peek().is_some_and(|(at_ns, _)| at_ns < until_ns) {
+            scheduler.advance();
         }
-        crowd.tallies(until_ns).iter().map(|tally| (tally.expected.unwrap(), tally.sent)).collect()
+        scheduler.tallies(until_ns).iter().map(|tally| (tally.expected.unwrap(), tally.sent)).collect()
     }
 
     #[test]
@@ -274,12 +274,12 @@ mod tests {
         let gap = |queries: &[(u64, u64, bool)]| {
             let text = "[[clients]]\ncount = 1\ntransports = { udp = 1.0 }\nactive = { start_s = 5.0, stop_s = 40.0 }\n\
                         rate = { distribution = \"constant\", mean = 1.0 }\n";
-            let cast = Cast::new(Population::parse(text).unwrap(), &["192.0.2.1".parse().unwrap()], 1).unwrap();
-            let mut crowd = cast.crowd(0, 1, Duration::from_secs(100));
+            let clients = Clients::new(Population::parse(text).unwrap(), &["192.0.2.1".parse().unwrap()], 1).unwrap();
+            let mut scheduler = clients.scheduler(0, 1, Duration::from_secs(100));
             for &(at_s, took_s, is_answered) in queries {
-                crowd.settled(0, at_s * SECOND_NS, is_answered, took_s * SECOND_NS);
+                scheduler.settled(0, at_s * SECOND_NS, is_answered, took_s * SECOND_NS);
             }
-            crowd.tallies(u64::MAX)[0].longest_gap_s
+            scheduler.tallies(u64::MAX)[0].longest_gap_s
         };
         for (queries, expected) in [
             // A client without open queries does not wait.
@@ -305,7 +305,7 @@ mod tests {
             ("bursts = { on_s = 2.0, off_s = 7.0 }\nactive = { start_s = 10.0, ramp_s = 20.0, stop_s = 70.0 }", 64.0),
         ] {
             let group = format!("rate = {{ distribution = \"constant\", mean = 50.0, arrivals = \"even\" }}\n{what}");
-            for (expected, sent) in foreseen(&group, until_s) {
+            for (expected, sent) in expected(&group, until_s) {
                 assert!((expected - sent as f64).abs() <= 1.001, "{what} until {until_s}: {expected} {sent}");
             }
         }

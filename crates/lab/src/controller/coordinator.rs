@@ -1,11 +1,13 @@
 //! One run over agents, step by step.
 
 use super::FleetArguments;
-use super::hired::{Crew, Hired, gather};
+use super::agents::{AgentState, Agents, discover};
 use crate::out_folder::OutFolder;
 use crate::watched::print_summary;
-use lab::fleet::{Bus, BusError, Command, Content, Envelope, Kind, Order, Parcel, Phase, subjects, unpack, wall_ns};
-use lab::limits::{BEAT_INTERVAL, PIECE_PATIENCE, SPOOL_BYTES_MAX, START_LEAD};
+use lab::fleet::{
+    Assignment, Bus, BusError, Command, Content, Envelope, InputFile, Kind, Phase, subjects, unpack, wall_ns,
+};
+use lab::limits::{CHUNK_TIMEOUT, HEARTBEAT_INTERVAL, SPOOL_BYTES_MAX, START_LEAD};
 use lab::report::{AgentFigures, Manifest, Recording, Run, Summary, folder, merge_agents};
 use std::error::Error;
 use std::fmt;
@@ -20,16 +22,16 @@ use tokio::task::JoinHandle;
 pub(crate) struct Task {
     pub(crate) kind: Kind,
     /// Options of the plan.
-    pub(crate) words: Vec<String>,
+    pub(crate) args: Vec<String>,
     /// Of a trace: the time of it at which the run begins.
     pub(crate) origin_ns: u64,
     /// Of each agent.
-    pub(crate) shares: Vec<Share>,
+    pub(crate) inputs: Vec<AgentInput>,
 }
 
 /// What one agent needs.
 #[derive(Clone)]
-pub(crate) struct Share {
+pub(crate) struct AgentInput {
     /// Files, each of another content.
     pub(crate) files: Vec<(Content, PathBuf)>,
     /// How many queries are in it, where that is known.
@@ -39,12 +41,12 @@ pub(crate) struct Share {
 impl Task {
     /// Whether a secret is to be sent.
     fn has_key(&self) -> bool {
-        self.shares.iter().flat_map(|share| &share.files).any(|(content, _)| *content == Content::Key)
+        self.inputs.iter().flat_map(|share| &share.files).any(|(content, _)| *content == Content::Key)
     }
 }
 
 /// What they measured, as one run, and how each part of it came about.
-type Conducted = (Recording, Summary, Vec<Manifest>);
+type FleetRun = (Recording, Summary, Vec<Manifest>);
 
 /// A folder of this process that goes with it.
 struct Scratch(PathBuf);
@@ -61,13 +63,13 @@ impl Drop for Scratch {
 ///
 /// # Errors
 /// It did not take place, or nothing of it came back.
-pub(crate) fn conduct(
+pub(crate) fn run_on_agents(
     arguments: &FleetArguments,
     out: Option<&OutFolder>,
     is_quiet: bool,
     task: impl FnOnce(&[String], &Path) -> Result<Task, Box<dyn Error>>,
     stops: &dyn Fn() -> u8,
-) -> Result<Conducted, Box<dyn Error>> {
+) -> Result<FleetRun, Box<dyn Error>> {
     let run = format!("{:016x}", rand::random::<u64>());
     let scratch = Scratch(std::env::temp_dir().join(format!("catlab-{run}")));
     // A key may come to lie in it.
@@ -77,50 +79,50 @@ pub(crate) fn conduct(
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.block_on(async {
         let bus = Bus::connect(&arguments.access()).await?;
-        let found = gather(&bus, arguments.agents, arguments.agents_wait, stops).await?;
-        let names: Vec<String> = found.iter().map(|presence| presence.name.clone()).collect();
-        tell(is_quiet, || format!("agents: {}", names.join(", ")));
+        let found = discover(&bus, arguments.agents, arguments.agents_wait, stops).await?;
+        let names: Vec<String> = found.iter().map(|info| info.name.clone()).collect();
+        print_status(is_quiet, || format!("agents: {}", names.join(", ")));
         let task = task(&names, &scratch.0)?;
         if task.has_key() && !bus.is_private() {
-            return Err(Broken::KeyInClear.into());
+            return Err(FleetError::KeyInClear.into());
         }
         let silence = arguments.agent_silence;
-        let crew = Crew::new(bus.clone(), run.clone(), found, silence).await?;
-        let ids: Vec<_> = crew.agents.iter().map(|agent| agent.presence.id.clone()).collect();
-        let pulse = pulse(bus.clone(), run.clone(), ids.clone());
-        let mut conductor =
-            Conductor { bus, run, crew, task, silence, is_quiet, stops, scratch: &scratch.0, runs: &runs };
-        let conducted = conductor.carry_out().await;
-        pulse.abort();
-        conductor.end(&ids).await;
-        conducted
+        let agents = Agents::new(bus.clone(), run.clone(), found, silence).await?;
+        let ids: Vec<_> = agents.states.iter().map(|agent| agent.info.id.clone()).collect();
+        let send_heartbeats = send_heartbeats(bus.clone(), run.clone(), ids.clone());
+        let mut coordinator =
+            Coordinator { bus, run, agents, task, silence, is_quiet, stops, scratch: &scratch.0, runs: &runs };
+        let done = coordinator.run().await;
+        send_heartbeats.abort();
+        coordinator.end(&ids).await;
+        done
     })
 }
 
 /// Tells agents that this controller lives.
-fn pulse(bus: Bus, run: String, ids: Vec<String>) -> JoinHandle<()> {
+fn send_heartbeats(bus: Bus, run: String, ids: Vec<String>) -> JoinHandle<()> {
     tokio::spawn(async move {
-        let envelope = Envelope { run, command: Command::Pulse };
+        let envelope = Envelope { run, command: Command::Heartbeat };
         loop {
             for id in &ids {
                 // Without a connection nobody hears it; that is what it is for.
-                let _said = bus.say(subjects::commands(id), &envelope).await;
+                let _said = bus.publish(subjects::commands(id), &envelope).await;
             }
-            tokio::time::sleep(BEAT_INTERVAL).await;
+            tokio::time::sleep(HEARTBEAT_INTERVAL).await;
         }
     })
 }
 
-fn tell(is_quiet: bool, what: impl FnOnce() -> String) {
+fn print_status(is_quiet: bool, what: impl FnOnce() -> String) {
     if !is_quiet {
         eprintln!("{}", what());
     }
 }
 
-struct Conductor<'a> {
+struct Coordinator<'a> {
     bus: Bus,
     run: String,
-    crew: Crew,
+    agents: Agents,
     task: Task,
     silence: Duration,
     is_quiet: bool,
@@ -129,22 +131,22 @@ struct Conductor<'a> {
     runs: &'a Path,
 }
 
-impl Conductor<'_> {
-    async fn carry_out(&mut self) -> Result<Conducted, Box<dyn Error>> {
-        self.leave_out_the_idle();
+impl Coordinator<'_> {
+    async fn run(&mut self) -> Result<FleetRun, Box<dyn Error>> {
+        self.skip_idle_agents();
         self.bus.open_stream(&self.run).await?;
-        self.enlist().await?;
-        self.ship().await?;
-        self.until_ready().await?;
-        self.crew.compare_clocks().await?;
+        self.assign().await?;
+        self.send_files().await?;
+        self.wait_until_ready().await?;
+        self.agents.compare_clocks().await?;
         self.start().await?;
-        self.until_ended().await?;
+        self.wait_until_finished().await?;
         self.collect().await
     }
 
     /// Agents without a single source have nothing to do.
-    fn leave_out_the_idle(&mut self) {
-        for (agent, Share { queries, .. }) in self.crew.agents.iter_mut().zip(&self.task.shares) {
+    fn skip_idle_agents(&mut self) {
+        for (agent, AgentInput { queries, .. }) in self.agents.states.iter_mut().zip(&self.task.inputs) {
             agent.planned = *queries;
             if *queries == Some(0) {
                 agent.phase = Phase::Finished { bytes: 0, cpu_share: 0.0, start_late_us: 0.0 };
@@ -153,120 +155,124 @@ impl Conductor<'_> {
     }
 
     /// The numbers of those that have something to do and are not lost.
-    fn at_work(&self) -> Vec<usize> {
-        let is_at_work = |agent: &Hired| agent.planned != Some(0) && agent.lost.is_none();
-        let all = self.crew.agents.iter().enumerate();
+    fn active(&self) -> Vec<usize> {
+        let is_at_work = |agent: &AgentState| agent.planned != Some(0) && agent.lost.is_none();
+        let all = self.agents.states.iter().enumerate();
         all.filter(|(_, agent)| is_at_work(agent)).map(|(index, _)| index).collect()
     }
 
-    async fn enlist(&mut self) -> Result<(), Box<dyn Error>> {
-        let count = self.crew.agents.len();
-        for index in self.at_work() {
-            let files = self.task.shares[index].files.iter();
-            let parcels = files.map(|(content, path)| parcel(*content, path)).collect::<Result<_, _>>()?;
-            let order = Order {
+    async fn assign(&mut self) -> Result<(), Box<dyn Error>> {
+        let count = self.agents.states.len();
+        for index in self.active() {
+            let files = self.task.inputs[index].files.iter();
+            let files = files.map(|(content, path)| input_file(*content, path)).collect::<Result<_, _>>()?;
+            let order = Assignment {
                 kind: self.task.kind,
-                words: self.task.words.clone(),
+                args: self.task.args.clone(),
                 index,
                 count,
                 origin_ns: self.task.origin_ns,
-                parcels,
+                files,
                 silence_ms: self.silence.as_millis() as u64,
             };
-            self.crew.command(index, Command::Enlist(Box::new(order))).await?;
+            self.agents.command(index, Command::Assign(Box::new(order))).await?;
         }
         Ok(())
     }
 
     /// One after the other: the stream has room for a part of one share.
-    async fn ship(&mut self) -> Result<(), Box<dyn Error>> {
-        for index in self.at_work() {
-            for (number, (_, path)) in self.task.shares[index].files.clone().iter().enumerate() {
-                let subject = subjects::down(&self.run, &self.crew.agents[index].presence.id, number);
-                self.ship_file(&subject, path).await?;
+    async fn send_files(&mut self) -> Result<(), Box<dyn Error>> {
+        for index in self.active() {
+            for (number, (_, path)) in self.task.inputs[index].files.clone().iter().enumerate() {
+                let subject = subjects::down(&self.run, &self.agents.states[index].info.id, number);
+                self.send_file(&subject, path).await?;
             }
         }
         Ok(())
     }
 
     /// What agents say meanwhile is taken in, so that one that gives up is known at once.
-    async fn ship_file(&mut self, subject: &str, path: &Path) -> Result<(), Box<dyn Error>> {
+    async fn send_file(&mut self, subject: &str, path: &Path) -> Result<(), Box<dyn Error>> {
         let bus = self.bus.clone();
         let send = bus.send_file(subject, path);
         tokio::pin!(send);
         loop {
             tokio::select! {
                 sent = &mut send => return Ok(sent?),
-                heard = self.crew.listen() => heard?,
+                heard = self.agents.poll_heartbeats() => heard?,
             }
-            if let Some((name, reason)) = self.crew.first_lost() {
-                return Err(Broken::Refused(name, reason).into());
+            if let Some((name, reason)) = self.agents.first_lost() {
+                return Err(FleetError::Refused(name, reason).into());
             }
-            self.go_on()?;
+            self.check_stop()?;
         }
     }
 
-    fn go_on(&self) -> Result<(), Broken> {
-        if (self.stops)() > 0 { Err(Broken::Stopped) } else { Ok(()) }
+    fn check_stop(&self) -> Result<(), FleetError> {
+        if (self.stops)() > 0 { Err(FleetError::Stopped) } else { Ok(()) }
     }
 
-    async fn until_ready(&mut self) -> Result<(), Box<dyn Error>> {
+    async fn wait_until_ready(&mut self) -> Result<(), Box<dyn Error>> {
         loop {
-            if let Some((name, reason)) = self.crew.first_lost() {
-                return Err(Broken::Refused(name, reason).into());
+            if let Some((name, reason)) = self.agents.first_lost() {
+                return Err(FleetError::Refused(name, reason).into());
             }
-            if self.crew.agents.iter().all(|agent| agent.has_ended() || matches!(agent.phase, Phase::Ready { .. })) {
+            if self.agents.states.iter().all(|agent| agent.has_ended() || matches!(agent.phase, Phase::Ready { .. })) {
                 return Ok(());
             }
-            self.go_on()?;
-            self.crew.listen().await?;
+            self.check_stop()?;
+            self.agents.poll_heartbeats().await?;
         }
     }
 
     async fn start(&mut self) -> Result<(), Box<dyn Error>> {
-        let at_work = self.at_work();
-        tell(self.is_quiet, || format!("{} agents are ready; they start in {} s", at_work.len(), START_LEAD.as_secs()));
+        let active = self.active();
+        print_status(self.is_quiet, || {
+            format!("{} agents are ready; they start in {} s", active.len(), START_LEAD.as_secs())
+        });
         let at_ns = wall_ns() + START_LEAD.as_nanos() as u64;
-        for index in at_work {
-            let at_ns = self.crew.agents[index].clock.there(at_ns);
-            self.crew.command(index, Command::Start { at_ns }).await?;
+        for index in active {
+            let at_ns = self.agents.states[index].clock.to_remote(at_ns);
+            self.agents.command(index, Command::Start { at_ns }).await?;
         }
         Ok(())
     }
 
     /// Waits for all; one that is lost on the way does not stop the others.
-    async fn until_ended(&mut self) -> Result<(), Box<dyn Error>> {
+    async fn wait_until_finished(&mut self) -> Result<(), Box<dyn Error>> {
         let (mut stopped, mut told) = (0, Vec::new());
-        while !self.crew.agents.iter().all(Hired::has_ended) {
-            self.crew.listen().await?;
-            for agent in self.crew.agents.iter().filter(|agent| agent.lost.is_some()) {
-                let name = &agent.presence.name;
+        while !self.agents.states.iter().all(AgentState::has_ended) {
+            self.agents.poll_heartbeats().await?;
+            for agent in self.agents.states.iter().filter(|agent| agent.lost.is_some()) {
+                let name = &agent.info.name;
                 if !told.contains(name) {
                     told.push(name.clone());
-                    tell(self.is_quiet, || format!("agent {name}: {}", agent.lost.as_deref().unwrap_or_default()));
+                    print_status(self.is_quiet, || {
+                        format!("agent {name}: {}", agent.lost.as_deref().unwrap_or_default())
+                    });
                 }
             }
             while stopped < (self.stops)() {
                 stopped += 1;
-                for index in self.at_work() {
+                for index in self.active() {
                     // One that does not hear it will be lost.
-                    let _stopped = self.crew.command(index, Command::Stop).await;
+                    let _stopped = self.agents.command(index, Command::Stop).await;
                 }
             }
         }
         Ok(())
     }
 
-    async fn collect(&mut self) -> Result<Conducted, Box<dyn Error>> {
+    async fn collect(&mut self) -> Result<FleetRun, Box<dyn Error>> {
         let mut runs = Vec::new();
         let mut figures = Vec::new();
-        for index in 0..self.crew.agents.len() {
-            let fetched = match self.crew.agents[index].planned {
+        for index in 0..self.agents.states.len() {
+            let fetched = match self.agents.states[index].planned {
                 Some(0) => None,
                 _ => self.fetch(index).await,
             };
-            let agent = &self.crew.agents[index];
-            let own = AgentFigures::new(&agent.presence.name, &agent.presence.host, agent.planned, agent.clock);
+            let agent = &self.agents.states[index];
+            let own = AgentFigures::new(&agent.info.name, &agent.info.host, agent.planned, agent.clock);
             figures.push(match (fetched, &agent.phase) {
                 (Some(Ok(run)), &Phase::Finished { cpu_share, start_late_us, .. }) => {
                     let own = AgentFigures { cpu_share, start_late_us, ..own };
@@ -280,7 +286,7 @@ impl Conductor<'_> {
         }
         if runs.is_empty() {
             let lost = figures.into_iter().filter_map(|agent| Some(format!("{}: {}", agent.name, agent.lost?)));
-            return Err(Broken::Nothing(lost.collect::<Vec<_>>().join("; ")).into());
+            return Err(FleetError::Nothing(lost.collect::<Vec<_>>().join("; ")).into());
         }
         let (recording, mut summary) = merge_agents(&runs)?;
         summary.note_agents(figures);
@@ -289,25 +295,25 @@ impl Conductor<'_> {
 
     /// The run of an agent, on our clock; why there is none, if so.
     async fn fetch(&mut self, index: usize) -> Option<Result<Run, String>> {
-        let agent = &self.crew.agents[index];
+        let agent = &self.agents.states[index];
         if let Some(reason) = &agent.lost {
             return Some(Err(reason.clone()));
         }
         let Phase::Finished { bytes, .. } = agent.phase else { return None };
-        let (id, name, clock) = (agent.presence.id.clone(), agent.presence.name.clone(), agent.clock);
+        let (id, name, clock) = (agent.info.id.clone(), agent.info.name.clone(), agent.clock);
         let (file, own) = (self.scratch.join(format!("{id}.bundle")), self.runs.join(&name));
         if bytes > SPOOL_BYTES_MAX {
             return Some(Err(format!("its run folder has {bytes} bytes")));
         }
-        if let Err(error) = self.crew.command(index, Command::Collect).await {
+        if let Err(error) = self.agents.command(index, Command::Collect).await {
             return Some(Err(error.to_string()));
         }
         let subject = subjects::up(&self.run, &id);
-        let taken = self.bus.take_file(&self.run, &subject, bytes, &file, PIECE_PATIENCE).await;
+        let taken = self.bus.take_file(&self.run, &subject, bytes, &file, CHUNK_TIMEOUT).await;
         let read = taken.map_err(|error| error.to_string()).and_then(|()| {
             unpack(&file, &own).map_err(|error| error.to_string())?;
             let run = Run::read(&own).map_err(|error| error.to_string())?;
-            let recording = Recording { started: clock.here(run.recording.started), ..run.recording };
+            let recording = Recording { started: clock.to_local(run.recording.started), ..run.recording };
             Ok(Run { label: name, recording, ..run })
         });
         Some(read.map_err(|error| format!("its run folder did not come: {error}")))
@@ -318,7 +324,7 @@ impl Conductor<'_> {
         let envelope = Envelope { run: self.run.clone(), command: Command::Release };
         for id in ids {
             // Whoever does not hear it lets go by itself when no sign of life comes any more.
-            let _said = self.bus.say(subjects::commands(id), &envelope).await;
+            let _said = self.bus.publish(subjects::commands(id), &envelope).await;
         }
         // It may not have been made.
         let _gone = self.bus.delete_stream(&self.run).await;
@@ -326,14 +332,14 @@ impl Conductor<'_> {
     }
 }
 
-fn parcel(content: Content, path: &Path) -> Result<Parcel, Box<dyn Error>> {
+fn input_file(content: Content, path: &Path) -> Result<InputFile, Box<dyn Error>> {
     let metadata = std::fs::metadata(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let bytes = metadata.len();
     if bytes > SPOOL_BYTES_MAX {
         return Err(format!("{}: {bytes} bytes are more than an agent takes", path.display()).into());
     }
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or("txt").to_owned();
-    Ok(Parcel { content, bytes, extension })
+    Ok(InputFile { content, bytes, extension })
 }
 
 /// Writes the folder of a run, then prints `before` and the run's summary. The exit code shows whether the run is
@@ -341,7 +347,7 @@ fn parcel(content: Content, path: &Path) -> Result<Parcel, Box<dyn Error>> {
 ///
 /// # Errors
 /// The folder cannot be written.
-pub(crate) fn leave(
+pub(crate) fn write_results(
     out: Option<OutFolder>,
     recording: &Recording,
     summary: &Summary,
@@ -361,7 +367,7 @@ pub(crate) fn leave(
 
 /// Why a run over agents did not take place.
 #[derive(Debug)]
-pub(crate) enum Broken {
+pub(crate) enum FleetError {
     /// The NATS server.
     Bus(BusError),
     /// It is gone.
@@ -380,13 +386,13 @@ pub(crate) enum Broken {
     Nothing(String),
 }
 
-impl From<BusError> for Broken {
+impl From<BusError> for FleetError {
     fn from(error: BusError) -> Self {
         Self::Bus(error)
     }
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for FleetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bus(error) => error.fmt(f),
@@ -413,4 +419,4 @@ impl fmt::Display for Broken {
     }
 }
 
-impl Error for Broken {}
+impl Error for FleetError {}

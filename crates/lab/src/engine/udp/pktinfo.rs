@@ -6,13 +6,13 @@
 use super::batch::{self, Incoming, Outgoing};
 use super::channel::{SEND_TRIES_MAX, is_about_runs, is_of_its_source, is_passing, open_to_all};
 use crate::byte_hash;
-use crate::engine::book::Book;
 use crate::engine::clock::{Clock, StampClock};
 use crate::engine::endpoint::Endpoint;
 use crate::engine::matching::{Arrival, InFlight};
 use crate::engine::system::let_fragment;
 use crate::engine::worker::RECEIVE_NS;
-use crate::engine::{Lane, Pace, Plan, Transport};
+use crate::engine::worker_stats::WorkerStats;
+use crate::engine::{Pace, Plan, Transport, TransportDriver};
 use crate::limits::{BATCH_COUNT, RESPONSE_BYTES_CHECKED, RESPONSE_BYTES_KEPT, UNFRAGMENTED_BYTES_MAX};
 use crate::measure::{Second, Sent};
 use crate::per_query::Parties;
@@ -20,14 +20,14 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 /// See the module.
-pub(in crate::engine) struct Addressed {
-    doors: Vec<Door>,
+pub(in crate::engine) struct PktinfoSockets {
+    sockets: Vec<ServerSocket>,
     incoming: Incoming,
     stamps: StampClock,
 }
 
 /// A socket to one server.
-struct Door {
+struct ServerSocket {
     socket: UdpSocket,
     server: SocketAddr,
     tables: Vec<InFlight>,
@@ -41,7 +41,7 @@ struct Door {
     segments: bool,
 }
 
-impl Addressed {
+impl PktinfoSockets {
     /// Opens a socket to each server that one of the clients asks.
     pub(in crate::engine) fn open(plan: &Plan, clients: &[Endpoint], stamps: StampClock) -> io::Result<Self> {
         let asked = clients.iter().filter(|client| client.transport == Transport::Udp);
@@ -50,77 +50,77 @@ impl Addressed {
         servers.dedup();
         let is_fast = matches!(&plan.pace, Pace::Traced(replay) if replay.manner().is_fast);
         let bytes_kept = if plan.checking.is_some() { RESPONSE_BYTES_CHECKED } else { RESPONSE_BYTES_KEPT };
-        let doors = servers.into_iter().map(|server| Door::open(server, plan.socket_count, is_fast));
+        let sockets = servers.into_iter().map(|server| ServerSocket::open(server, plan.socket_count, is_fast));
         let incoming = Incoming::keeping(bytes_kept).with_senders();
-        Ok(Self { doors: doors.collect::<io::Result<_>>()?, incoming, stamps })
+        Ok(Self { sockets: sockets.collect::<io::Result<_>>()?, incoming, stamps })
     }
 
     /// Queues a message that `fill` writes; `false` when there is no room for it.
     pub(in crate::engine) fn push(
         &mut self,
-        book: &mut Book,
+        stats: &mut WorkerStats,
         mut sent: Sent,
         client: Endpoint,
         fill: impl FnOnce(&mut [u8]) -> usize,
     ) -> bool {
-        let Some(door) = self.doors.iter_mut().find(|door| door.server == client.server) else { return false };
-        let table = door.table_of(client.source);
-        if door.outgoing.count() == BATCH_COUNT || door.tables[table].room() == 0 {
+        let Some(socket) = self.sockets.iter_mut().find(|socket| socket.server == client.server) else { return false };
+        let table = socket.table_of(client.source);
+        if socket.outgoing.count() == BATCH_COUNT || socket.tables[table].room() == 0 {
             return false;
         }
-        let message = door.outgoing.push(fill);
-        let parties = Parties { transport: Transport::Udp, server: door.server, client: Some(sent.client) };
-        sent.row = book.begin(sent, parties, message);
-        door.tables[table].enter(message, sent);
-        door.outgoing.go_from(client.source);
-        door.queued.push((table, sent.sent_ns - sent.planned_ns));
+        let message = socket.outgoing.push(fill);
+        let parties = Parties { transport: Transport::Udp, server: socket.server, client: Some(sent.client) };
+        sent.row = stats.begin(sent, parties, message);
+        socket.tables[table].enter(message, sent);
+        socket.outgoing.go_from(client.source);
+        socket.queued.push((table, sent.sent_ns - sent.planned_ns));
         true
     }
 
-    fn receive_from(&mut self, index: usize, book: &mut Book) -> io::Result<usize> {
-        let door = &mut self.doors[index];
-        let count = self.incoming.receive(&door.socket)?;
+    fn receive_from(&mut self, index: usize, stats: &mut WorkerStats) -> io::Result<usize> {
+        let socket = &mut self.sockets[index];
+        let count = self.incoming.receive(&socket.socket)?;
         if count == 0 {
             return Ok(0);
         }
-        let now = book.clock.now_ns();
+        let now = stats.clock.now_ns();
         for index in 0..count {
-            let at = self.stamps.came(self.incoming.stamp(index), now, &mut book.tail.unstamped);
+            let at = self.stamps.came(self.incoming.stamp(index), now, &mut stats.totals.unstamped);
             let sender = self.incoming.sender(index);
-            if sender.is_none_or(|sender| (sender.ip(), sender.port()) != (door.server.ip(), door.server.port())) {
-                book.queries(Transport::Udp, at).other_address += 1;
-                let asked = door.server;
-                book.tail.other_address = book.tail.other_address.or(sender.map(|sender| (asked, sender)));
+            if sender.is_none_or(|sender| (sender.ip(), sender.port()) != (socket.server.ip(), socket.server.port())) {
+                stats.queries(Transport::Udp, at).other_address += 1;
+                let asked = socket.server;
+                stats.totals.other_address = stats.totals.other_address.or(sender.map(|sender| (asked, sender)));
                 continue;
             }
             let message = self.incoming.message(index);
-            let table = door.table_of(self.incoming.destination(index));
-            let arrival = door.tables[table].arrive(message);
+            let table = socket.table_of(self.incoming.destination(index));
+            let arrival = socket.tables[table].arrive(message);
             let written_ns = match arrival {
                 Arrival::Answer { sent, .. } | Arrival::Late { sent } => sent.sent_ns,
                 _ => 0,
             };
-            book.arrived(Transport::Udp, at, message, arrival, written_ns);
+            stats.arrived(Transport::Udp, at, message, arrival, written_ns);
         }
         Ok(count)
     }
 }
 
-impl Lane for Addressed {
+impl TransportDriver for PktinfoSockets {
     fn waiting(&self) -> usize {
-        self.doors.iter().flat_map(|door| &door.tables).map(InFlight::waiting).sum()
+        self.sockets.iter().flat_map(|socket| &socket.tables).map(InFlight::waiting).sum()
     }
 
-    fn flush(&mut self, book: &mut Book, now: u64) -> io::Result<()> {
-        self.doors.iter_mut().try_for_each(|door| door.send(book, now))
+    fn flush(&mut self, stats: &mut WorkerStats, now: u64) -> io::Result<()> {
+        self.sockets.iter_mut().try_for_each(|socket| socket.send(stats, now))
     }
 
-    fn receive(&mut self, book: &mut Book, until: u64) -> io::Result<bool> {
+    fn receive(&mut self, stats: &mut WorkerStats, until: u64) -> io::Result<bool> {
         let mut has_received = false;
-        for index in 0..self.doors.len() {
-            while self.receive_from(index, book)? > 0 {
+        for index in 0..self.sockets.len() {
+            while self.receive_from(index, stats)? > 0 {
                 has_received = true;
-                if book.clock.now_ns().saturating_add(RECEIVE_NS) > until {
+                if stats.clock.now_ns().saturating_add(RECEIVE_NS) > until {
                     return Ok(true);
                 }
             }
@@ -128,18 +128,18 @@ impl Lane for Addressed {
         Ok(has_received)
     }
 
-    fn tick(&mut self, book: &mut Book, now: u64) -> io::Result<()> {
-        let before = now.saturating_sub(book.timeout_ns());
-        for index in 0..self.doors.len() {
-            let mut tables = self.doors[index].tables.iter_mut();
+    fn tick(&mut self, stats: &mut WorkerStats, now: u64) -> io::Result<()> {
+        let before = now.saturating_sub(stats.timeout_ns());
+        for index in 0..self.sockets.len() {
+            let mut tables = self.sockets[index].tables.iter_mut();
             if !tables.any(|table| table.oldest_sent_ns().is_some_and(|sent| sent < before)) {
                 continue;
             }
             // Answers that have come are not given up.
-            while self.receive_from(index, book)? == BATCH_COUNT {}
-            for table in &mut self.doors[index].tables {
+            while self.receive_from(index, stats)? == BATCH_COUNT {}
+            for table in &mut self.sockets[index].tables {
                 while let Some(sent) = table.expire(before) {
-                    book.timed_out(Transport::Udp, sent);
+                    stats.timed_out(Transport::Udp, sent);
                 }
             }
         }
@@ -147,13 +147,13 @@ impl Lane for Addressed {
     }
 
     fn watch(&self, watched: &mut Vec<libc::pollfd>) {
-        watched.extend(self.doors.iter().map(|door| batch::watch(&door.socket)));
+        watched.extend(self.sockets.iter().map(|socket| batch::watch(&socket.socket)));
     }
 
     fn warm_up(&mut self) -> io::Result<()> {
-        for door in &mut self.doors {
-            door.outgoing.send(&door.socket, 0, false)?;
-            self.incoming.receive(&door.socket)?;
+        for socket in &mut self.sockets {
+            socket.outgoing.send(&socket.socket, 0, false)?;
+            self.incoming.receive(&socket.socket)?;
         }
         Ok(())
     }
@@ -162,22 +162,22 @@ impl Lane for Addressed {
         self.stamps = StampClock::new(clock);
     }
 
-    fn finish(&mut self, book: &mut Book, is_broken_off: bool) -> io::Result<()> {
-        for index in 0..self.doors.len() {
-            while self.receive_from(index, book)? == BATCH_COUNT {}
-            let door = &mut self.doors[index];
-            for table in &mut door.tables {
+    fn finish(&mut self, stats: &mut WorkerStats, is_broken_off: bool) -> io::Result<()> {
+        for index in 0..self.sockets.len() {
+            while self.receive_from(index, stats)? == BATCH_COUNT {}
+            let socket = &mut self.sockets[index];
+            for table in &mut socket.tables {
                 while let Some(sent) = table.expire(u64::MAX) {
-                    book.left(Transport::Udp, sent, is_broken_off);
+                    stats.left(Transport::Udp, sent, is_broken_off);
                 }
             }
-            book.tail.dropped += u64::from(batch::dropped(&door.socket));
+            stats.totals.dropped += u64::from(batch::dropped(&socket.socket));
         }
         Ok(())
     }
 }
 
-impl Door {
+impl ServerSocket {
     fn open(server: SocketAddr, table_count: usize, segments: bool) -> io::Result<Self> {
         Ok(Self {
             socket: open_to_all(server)?,
@@ -202,29 +202,29 @@ impl Door {
         (hash >> 32) as usize % self.tables.len()
     }
 
-    fn send(&mut self, book: &mut Book, now: u64) -> io::Result<()> {
+    fn send(&mut self, stats: &mut WorkerStats, now: u64) -> io::Result<()> {
         self.choose_fragmentation()?;
         let (mut next, mut tries) = (0, 0);
         while next < self.outgoing.count() && tries < SEND_TRIES_MAX {
             tries += 1;
             match self.outgoing.send(&self.socket, next, self.segments) {
                 Ok(count) => {
-                    self.note_sent(next, count, book.queries(Transport::Udp, now));
+                    self.note_sent(next, count, stats.queries(Transport::Udp, now));
                     next += count;
                 }
-                Err(error) if error.kind() == ErrorKind::ConnectionRefused => book.tail.refusals += 1,
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => stats.totals.refusals += 1,
                 Err(error) if is_passing(&error) => std::thread::yield_now(),
                 // Alone it is seen whether it was that, or the source.
                 Err(error) if self.segments && is_about_runs(&error) => self.segments = false,
                 Err(error) if is_of_its_source(&error) => {
-                    self.take_back(next, book, now);
+                    self.take_back(next, stats, now);
                     next += 1;
                 }
                 Err(error) => return Err(error),
             }
         }
         for index in next..self.outgoing.count() {
-            self.take_back(index, book, now);
+            self.take_back(index, stats, now);
         }
         self.outgoing.clear();
         self.queued.clear();
@@ -256,13 +256,13 @@ impl Door {
     }
 
     /// A message was not sent.
-    fn take_back(&mut self, index: usize, book: &mut Book, now: u64) {
+    fn take_back(&mut self, index: usize, stats: &mut WorkerStats, now: u64) {
         let message = self.outgoing.message(index);
         let id = u16::from_be_bytes([message[0], message[1]]);
         if let Some(sent) = self.tables[self.queued[index].0].forget(id) {
-            book.unsent(sent);
+            stats.unsent(sent);
         }
-        book.queries(Transport::Udp, now).send_errors += 1;
+        stats.queries(Transport::Udp, now).send_errors += 1;
     }
 }
 
@@ -273,19 +273,19 @@ mod tests {
     use std::net::Ipv4Addr;
 
     /// Sends a message of so many bytes from an address of loopback; gives the IP header with which it arrived.
-    fn packet_of(door: &mut Door, bytes: usize, socket: &Socket) -> Vec<u8> {
-        door.outgoing.push(|slot| {
+    fn packet_of(socket: &mut ServerSocket, bytes: usize, raw: &Socket) -> Vec<u8> {
+        socket.outgoing.push(|slot| {
             slot[..bytes].fill(0);
             bytes
         });
-        door.outgoing.go_from(Some(Ipv4Addr::new(127, 9, 8, 7).into()));
-        door.choose_fragmentation().unwrap();
-        assert_eq!(door.outgoing.send(&door.socket, 0, false).unwrap(), 1);
-        door.outgoing.clear();
-        let port = door.socket.local_addr().unwrap().port().to_be_bytes();
+        socket.outgoing.go_from(Some(Ipv4Addr::new(127, 9, 8, 7).into()));
+        socket.choose_fragmentation().unwrap();
+        assert_eq!(socket.outgoing.send(&socket.socket, 0, false).unwrap(), 1);
+        socket.outgoing.clear();
+        let port = socket.socket.local_addr().unwrap().port().to_be_bytes();
         let mut packet = [0; 2_048];
         loop {
-            let count = io::Read::read(&mut &*socket, &mut packet).unwrap();
+            let count = io::Read::read(&mut &*raw, &mut packet).unwrap();
             if packet[..count].get(20..22) == Some(&port) {
                 return packet[..20].to_vec();
             }
@@ -300,9 +300,9 @@ mod tests {
         };
         raw.set_read_timeout(Some(std::time::Duration::from_secs(5))).unwrap();
         let far = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let mut door = Door::open(far.local_addr().unwrap(), 1, false).unwrap();
+        let mut socket = ServerSocket::open(far.local_addr().unwrap(), 1, false).unwrap();
         for (bytes, has_identification) in [(12, false), (UNFRAGMENTED_BYTES_MAX, false), (1_233, true), (40, false)] {
-            let header = packet_of(&mut door, bytes, &raw);
+            let header = packet_of(&mut socket, bytes, &raw);
             // Identification (RFC 791 3.1).
             assert_eq!(header[4..6] != [0, 0], has_identification, "{bytes}: {header:?}");
         }
