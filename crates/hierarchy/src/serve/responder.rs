@@ -2,7 +2,7 @@
 
 use super::emulator::context;
 use super::near::Near;
-use crate::Manner;
+use crate::ServerBehavior;
 use wire::builder::MessageBuilder;
 use wire::compose::{Composer, EdnsOut, Full};
 use wire::limits::MESSAGE_BYTES_MAX;
@@ -15,8 +15,8 @@ use zone::set::{SetVersion, Zone};
 /// Bytes of a record without its rdata, its owner a pointer.
 const RECORD_BYTES: usize = 12;
 
-/// Answers in a server's manner, with room for whole answers.
-pub(super) struct Mannered {
+/// Answers as an emulated server would, with room for whole answers.
+pub(super) struct Responder {
     whole: Vec<u8>,
     name_servers: Vec<u8>,
 }
@@ -27,35 +27,35 @@ pub(super) struct Matter<'m, 'a> {
     pub(super) zone: &'m Zone<'a>,
     pub(super) request: &'m Request<'m>,
     pub(super) transport: Transport,
-    pub(super) manner: Manner,
+    pub(super) behavior: ServerBehavior,
 }
 
-impl Default for Mannered {
+impl Default for Responder {
     fn default() -> Self {
         let room = || vec![0; MESSAGE_BYTES_MAX];
         Self { whole: room(), name_servers: room() }
     }
 }
 
-impl Mannered {
-    /// Writes the answer in a server's manner; `None` when there is no manner to this answer.
+impl Responder {
+    /// Writes the answer as the server would; `None` when its behavior does not affect this answer.
     pub(super) fn answer(&mut self, matter: &Matter<'_, '_>, out: &mut [u8]) -> Option<Answered> {
-        let Matter { set, zone, request, transport, manner } = *matter;
-        let context = context(Transport::Tcp, manner);
+        let Matter { set, zone, request, transport, behavior } = *matter;
+        let context = context(Transport::Tcp, behavior);
         let answered = answer_from(set, Some(zone), request, &context, &mut self.whole);
         let is_stream = transport == Transport::Tcp;
         let qtype = request.question.as_ref()?.qtype;
-        let (has_ns, has_manner) = match answered.kind {
+        let (has_ns, is_affected) = match answered.kind {
             AnswerKind::Positive | AnswerKind::Alias => {
-                let has_ns = manner.ns_in_answers && !matches!(qtype, Rtype::DS | Rtype::DNSKEY | Rtype::ANY);
-                (has_ns, has_ns || manner.keeps_what_fits && !is_stream)
+                let has_ns = behavior.ns_in_answers && !matches!(qtype, Rtype::DS | Rtype::DNSKEY | Rtype::ANY);
+                (has_ns, has_ns || behavior.keeps_what_fits && !is_stream)
             }
-            AnswerKind::Referral => (false, (manner.glue_in_order || manner.keeps_what_fits) && !is_stream),
-            AnswerKind::NoData | AnswerKind::NxDomain => (false, manner.keeps_what_fits && !is_stream),
+            AnswerKind::Referral => (false, (behavior.glue_in_order || behavior.keeps_what_fits) && !is_stream),
+            AnswerKind::NoData | AnswerKind::NxDomain => (false, behavior.keeps_what_fits && !is_stream),
             _ => (false, false),
         };
-        let is_any = qtype == Rtype::ANY && answered.kind == AnswerKind::Positive && manner.any_whole;
-        if !has_manner && !is_any {
+        let is_any = qtype == Rtype::ANY && answered.kind == AnswerKind::Positive && behavior.any_whole;
+        if !is_affected && !is_any {
             return None;
         }
         let message = Message::parse(&self.whole[..answered.len]).ok()?;
@@ -72,17 +72,17 @@ impl Mannered {
             additional.extend(new);
         }
         let is_referral = answered.kind == AnswerKind::Referral;
-        if is_referral && manner.glue_in_order {
+        if is_referral && behavior.glue_in_order {
             order_glue(&authority, &mut additional);
         }
         let edns = request.edns.as_ref().map(|asked| EdnsOut {
-            payload: manner.datagram_bytes_max(),
+            payload: behavior.datagram_bytes_max(),
             dnssec_ok: asked.dnssec_ok,
             ..EdnsOut::default()
         });
         let reserved = edns.as_ref().map_or(0, EdnsOut::byte_count);
         let bytes_max = bytes_max(matter);
-        let paper = if manner.points_near {
+        let paper = if behavior.points_near {
             let first = (answered.rcode, message.header().aa);
             Paper::Near(Near::new(out, bytes_max, reserved, request, first))
         } else {
@@ -91,10 +91,10 @@ impl Mannered {
             composer.start_response(request, answered.rcode, message.header().aa);
             Paper::Ours(composer)
         };
-        let mut writer = Writer { paper, manner };
+        let mut writer = Writer { paper, behavior };
         let pushed = if is_any { writer.push_any(&answer) } else { writer.push(Section::Answer, &answer) };
         if pushed.and_then(|()| writer.push(Section::Authority, &authority)).is_ok() {
-            let needed = authority.first().filter(|_| is_referral && !manner.glue_in_order);
+            let needed = authority.first().filter(|_| is_referral && !behavior.glue_in_order);
             // Of an answer to ANY that is cut short the name servers may be missing.
             if !is_any || !writer.paper.is_truncated() {
                 writer.push_addresses(&additional, needed);
@@ -114,18 +114,19 @@ fn bytes_max(matter: &Matter<'_, '_>) -> usize {
         Transport::Udp => {
             // RFC 6891 6.2.3, RFC 1035 4.2.1.
             let taken = matter.request.edns.as_ref().map_or(512, |edns| edns.payload_bytes());
-            taken.min(usize::from(matter.manner.datagram_bytes_max())).max(512)
+            taken.min(usize::from(matter.behavior.datagram_bytes_max())).max(512)
         }
     }
 }
 
 /// What the zone answers when it is asked for its own name servers.
 fn name_servers(matter: &Matter<'_, '_>, room: &mut [u8]) -> Option<[Vec<Rrset>; 3]> {
-    let Matter { set, zone, request, manner, .. } = *matter;
-    let query = MessageBuilder::query(0, zone.apex(), Rtype::NS).edns(manner.datagram_bytes_max(), request.dnssec_ok());
+    let Matter { set, zone, request, behavior, .. } = *matter;
+    let query =
+        MessageBuilder::query(0, zone.apex(), Rtype::NS).edns(behavior.datagram_bytes_max(), request.dnssec_ok());
     let query = query.build();
     let Parsed::Request(asked) = parse_request(&query) else { return None };
-    let answered = answer_from(set, Some(zone), &asked, &context(Transport::Tcp, manner), room);
+    let answered = answer_from(set, Some(zone), &asked, &context(Transport::Tcp, behavior), room);
     let message = Message::parse(&room[..answered.len]).ok()?;
     Some(Section::ALL.map(|section| rrsets(&message, section)))
 }
@@ -262,7 +263,7 @@ impl Paper<'_> {
 /// Puts RRsets into a response.
 struct Writer<'b> {
     paper: Paper<'b>,
-    manner: Manner,
+    behavior: ServerBehavior,
 }
 
 impl Writer<'_> {
@@ -281,7 +282,7 @@ impl Writer<'_> {
         let (signatures, plain): (Vec<_>, Vec<_>) = rrsets.iter().partition(|rrset| rrset.rtype == Rtype::RRSIG);
         for rrset in plain.into_iter().chain(signatures) {
             match self.push_one(section, rrset) {
-                Err(full) if !self.manner.keeps_what_fits => return Err(full),
+                Err(full) if !self.behavior.keeps_what_fits => return Err(full),
                 Err(_) => self.paper.set_tc(),
                 Ok(()) => {}
             }
@@ -302,7 +303,7 @@ impl Writer<'_> {
             }
             if !has_room || self.push_one(Section::Answer, rrset).is_err() {
                 self.paper.set_tc();
-                return if self.manner.keeps_what_fits { Ok(()) } else { Err(Full) };
+                return if self.behavior.keeps_what_fits { Ok(()) } else { Err(Full) };
             }
         }
         Ok(())

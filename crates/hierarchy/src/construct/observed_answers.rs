@@ -6,7 +6,7 @@
 
 use super::response::{LeftOut, Response, Shape, is_below};
 use super::rrset::{self, Rrset, target_of};
-use crate::limits::{ALIASES_MAX, FINDINGS_LISTED_MAX, SAID_BYTES_MAX, SAID_STEPS_MAX, SAID_WAYS_MAX};
+use crate::limits::{ALIAS_STEPS_MAX, ALIASES_MAX, FINDINGS_LISTED_MAX, OBSERVED_BYTES_MAX, OBSERVED_OUTCOMES_MAX};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -26,7 +26,7 @@ pub struct Question {
 
 /// What servers said. To be shown every message; then asked.
 #[derive(Default)]
-pub struct Said {
+pub struct ObservedAnswers {
     answers: BTreeMap<Question, BTreeSet<Outcome>>,
     /// Messages that are no answers, by what they are.
     pub left_out: BTreeMap<&'static str, u64>,
@@ -101,7 +101,7 @@ pub struct Several {
     pub servers: Vec<String>,
 }
 
-impl Said {
+impl ObservedAnswers {
     /// Looks at a message of a server.
     pub fn add(&mut self, bytes: &[u8]) {
         let taken = match Response::read(bytes) {
@@ -136,7 +136,7 @@ impl Said {
         if ways.is_some_and(|ways| ways.contains(&outcome)) {
             return Ok(());
         }
-        if self.bytes + size > SAID_BYTES_MAX || ways.is_some_and(|ways| ways.len() >= SAID_WAYS_MAX) {
+        if self.bytes + size > OBSERVED_BYTES_MAX || ways.is_some_and(|ways| ways.len() >= OBSERVED_OUTCOMES_MAX) {
             return Err("beyond the bounds: too many questions, or answers to one");
         }
         self.bytes += size;
@@ -151,7 +151,7 @@ impl Said {
 
     /// Everything that is a right answer to a question.
     fn ways(&self, question: &Question) -> BTreeSet<Outcome> {
-        let mut steps = SAID_STEPS_MAX;
+        let mut steps = ALIAS_STEPS_MAX;
         self.ways_after(question, &mut Vec::new(), &mut steps)
     }
 
@@ -168,7 +168,7 @@ impl Said {
                 ways.insert(outcome.clone());
             }
             ways.extend(further.into_iter().map(|further| outcome.followed_by(further, &on.name)));
-            while ways.len() > SAID_WAYS_MAX {
+            while ways.len() > OBSERVED_OUTCOMES_MAX {
                 ways.pop_last();
             }
         }
@@ -240,8 +240,8 @@ fn records_of(rrset: &Rrset) -> impl Iterator<Item = (Name, Rtype, Box<[u8]>)> {
 
 impl Fidelity {
     /// Compares what a resolver answered, if it did, with what servers said.
-    pub fn judge(&mut self, said: &Said, question: &Question, answer: Option<&[u8]>) -> Verdict {
-        let ways = said.ways(question);
+    pub fn judge(&mut self, observed: &ObservedAnswers, question: &Question, answer: Option<&[u8]>) -> Verdict {
+        let ways = observed.ways(question);
         let found = answer.and_then(|bytes| Message::parse(bytes).ok()).map(|message| Outcome::of_resolver(&message));
         let verdict = verdict(&ways, found.as_ref());
         self.questions += 1;
@@ -304,5 +304,5 @@ impl fmt::Display for Outcome {
 }
 
 #[cfg(test)]
-#[path = "said/tests.rs"]
+#[path = "observed_answers/tests.rs"]
 mod tests;

@@ -2,8 +2,8 @@
 //! tells, and the majority decides.
 
 use super::rrset::target_of;
-use crate::Manner;
-use crate::limits::{DATAGRAM_BYTES_MAX, MANNERS_MAX};
+use crate::ServerBehavior;
+use crate::limits::{BEHAVIORS_MAX, DATAGRAM_BYTES_MAX};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use wire::name::Name;
@@ -12,7 +12,7 @@ use wire::parse::{Message, Question, Section};
 
 /// What the responses of each address say.
 #[derive(Default)]
-pub(super) struct Manners {
+pub(super) struct BehaviorVotes {
     by_server: BTreeMap<IpAddr, Votes>,
 }
 
@@ -27,7 +27,7 @@ struct Votes {
     any_whole: i64,
 }
 
-impl Manners {
+impl BehaviorVotes {
     /// Looks at a message that `server` sent; false when there is no room for another server.
     pub(super) fn add(&mut self, server: IpAddr, bytes: &[u8]) -> bool {
         let Ok(message) = Message::parse(bytes) else { return true };
@@ -37,7 +37,7 @@ impl Manners {
         let Some(question) = message.question().filter(|question| is_told && question.qclass == Class::IN) else {
             return true;
         };
-        if self.by_server.len() >= MANNERS_MAX && !self.by_server.contains_key(&server) {
+        if self.by_server.len() >= BEHAVIORS_MAX && !self.by_server.contains_key(&server) {
             return false;
         }
         let votes = self.by_server.entry(server).or_default();
@@ -56,10 +56,10 @@ impl Manners {
     }
 
     /// Those that differ from what ours does.
-    pub(super) fn finish(self) -> BTreeMap<IpAddr, Manner> {
+    pub(super) fn finish(self) -> BTreeMap<IpAddr, ServerBehavior> {
         let made = self.by_server.into_iter().map(|(server, votes)| {
             let bytes = votes.datagram_bytes;
-            let manner = Manner {
+            let behavior = ServerBehavior {
                 datagram_bytes: if bytes > DATAGRAM_BYTES_MAX { bytes } else { 0 },
                 ns_in_answers: votes.ns_in_answers > 0,
                 glue_in_order: votes.glue_in_order > 0,
@@ -67,9 +67,9 @@ impl Manners {
                 points_near: votes.points_near > 0,
                 any_whole: votes.any_whole > 0,
             };
-            (server, manner)
+            (server, behavior)
         });
-        made.filter(|(_, manner)| *manner != Manner::default()).collect()
+        made.filter(|(_, behavior)| *behavior != ServerBehavior::default()).collect()
     }
 }
 

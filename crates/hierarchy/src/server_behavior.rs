@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// What a server does that ours would not do. All of it is learnt from its responses, and nothing from its name.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Manner {
+pub struct ServerBehavior {
     /// The bytes of its largest datagram, as its OPT says; 0 when that is no more than [`DATAGRAM_BYTES_MAX`].
     #[serde(skip_serializing_if = "is_zero")]
     pub datagram_bytes: u16,
@@ -33,7 +33,7 @@ pub struct Manner {
     pub any_whole: bool,
 }
 
-impl Manner {
+impl ServerBehavior {
     /// The largest datagram that is sent.
     #[must_use]
     pub fn datagram_bytes_max(&self) -> u16 {

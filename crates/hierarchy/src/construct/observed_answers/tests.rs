@@ -32,9 +32,9 @@ fn servfail(name: &str) -> Vec<u8> {
 }
 
 /// What servers said, the name that a resolver is asked for, its answer, and what comes of that.
-fn judged(said: &[Vec<u8>], name: &str, answer: Option<&[u8]>) -> (Verdict, Fidelity) {
-    let mut all = Said::default();
-    said.iter().for_each(|bytes| all.add(bytes));
+fn judged(observed: &[Vec<u8>], name: &str, answer: Option<&[u8]>) -> (Verdict, Fidelity) {
+    let mut all = ObservedAnswers::default();
+    observed.iter().for_each(|bytes| all.add(bytes));
     let mut fidelity = Fidelity::default();
     let question = Question { name: name.parse().unwrap(), rtype: Rtype::A };
     (fidelity.judge(&all, &question, answer), fidelity)
@@ -42,15 +42,16 @@ fn judged(said: &[Vec<u8>], name: &str, answer: Option<&[u8]>) -> (Verdict, Fide
 
 #[test]
 fn answers_are_the_same_as_sets_without_case_and_ttl() {
-    let said = |records: &[(Section, &str, Rtype, &str)]| response("www.example.", Rtype::A, Rcode::NOERROR, records);
+    let observed =
+        |records: &[(Section, &str, Rtype, &str)]| response("www.example.", Rtype::A, Rcode::NOERROR, records);
     let (one, two) = (
         (Section::Answer, "www.example.", Rtype::A, "192.0.2.1"),
         (Section::Answer, "WWW.example.", Rtype::A, "192.0.2.2"),
     );
-    let servers = [said(&[one, two])];
-    let reversed = said(&[two, one]);
+    let servers = [observed(&[one, two])];
+    let reversed = observed(&[two, one]);
     assert_eq!(judged(&servers, "www.example.", Some(&reversed)).0, Verdict::Same);
-    for other in [said(&[one]), said(&[]), servfail("www.example.")] {
+    for other in [observed(&[one]), observed(&[]), servfail("www.example.")] {
         let (verdict, fidelity) = judged(&servers, "www.example.", Some(&other));
         assert_eq!((verdict, fidelity.other, fidelity.others.len()), (Verdict::Other, 1, 1));
         assert_eq!(fidelity.others[0].servers, ["NOERROR; www.example. A 192.0.2.1; www.example. A 192.0.2.2"]);
@@ -116,12 +117,12 @@ fn what_is_no_answer_is_left_out_and_counted() {
         Rcode::NOERROR,
         &[(Section::Answer, "www.example.", Rtype::A, "192.0.2.1")],
     );
-    let mut said = Said::default();
+    let mut observed = ObservedAnswers::default();
     for bytes in [&referral, &truncated, &own_ds, &any, &servfail("www.example.")] {
-        said.add(bytes);
+        observed.add(bytes);
     }
-    assert_eq!((said.questions().len(), said.left_out.len()), (0, 5), "{:?}", said.left_out);
+    assert_eq!((observed.questions().len(), observed.left_out.len()), (0, 5), "{:?}", observed.left_out);
     // A query is none of the five.
-    said.add(&MessageBuilder::query(1, wire::name::NameRef::ROOT, Rtype::NS).build());
-    assert_eq!(said.left_out.values().sum::<u64>(), 5);
+    observed.add(&MessageBuilder::query(1, wire::name::NameRef::ROOT, Rtype::NS).build());
+    assert_eq!(observed.left_out.values().sum::<u64>(), 5);
 }
