@@ -40,7 +40,8 @@ cargo xtask COMMAND
   bench read      answers a second, memory and load time, ours and the peers in turn; what our guards cost
   bench transports
                   answers a second over TCP, DoT, DoH and DoQ, beside our own UDP and the peers
-  bench calm      whether the slowest queries are slower while zones change
+  bench tail-latency
+                  whether the slowest queries are slower while zones change
   bench write     signed updates a second and how long each takes, ours with 1, 3 and 5 nodes and the peers in turn
                   (--only kills,partitions,one-way,queries,away,quiet: what clients see meanwhile, and when nodes fail)
   bench replay    how near to a trace its queries arrive, by the kernel's stamps, and how fast they can be sent
@@ -78,8 +79,8 @@ fn main() -> ExitCode {
         ["fuzz", options @ ..] => fuzz::fuzz(options),
         [
             "bench",
-            what @ ("load" | "measuring" | "read" | "transports" | "calm" | "write" | "replay" | "traces" | "store"
-            | "instructions"),
+            what @ ("load" | "measuring" | "read" | "transports" | "tail-latency" | "write" | "replay" | "traces"
+            | "store" | "instructions"),
             options @ ..,
         ] => bench::run(what, options),
         [] | ["help" | "--help" | "-h"] => {

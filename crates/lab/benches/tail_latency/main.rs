@@ -1,4 +1,4 @@
-//! `cargo xtask bench calm`: whether clients notice that zones change (docs/history/calm.md).
+//! `cargo xtask bench tail-latency`: whether clients notice that zones change (docs/history/calm.md).
 //!
 //! ```text
 //!   tool core: catlab load at half of what the server can  --queries-->  server cores: catamaran, a cluster of one
@@ -35,7 +35,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 const HELP: &str = "\
-cargo xtask bench calm [--rounds N] [--queries N] [--rate N] [--sides updates,load,transfer] [--names N]
+cargo xtask bench tail-latency [--rounds N] [--queries N] [--rate N] [--sides updates,load,transfer] [--names N]
                        [--changes N] [--names-each N] [--updates-over udp] [--server-cores N,..] [--tool-core N]
                        [--writer-core N] [--client-core N] [--keep FOLDER] [--write DOCUMENT]
 
@@ -111,7 +111,7 @@ impl Options {
             client_core: cores - 1,
             keep: None,
             document: None,
-            folder: command::folder("calm"),
+            folder: command::folder("tail-latency"),
             catlab: env!("CARGO_BIN_EXE_catlab").into(),
         };
         for given in command::options(words, HELP)? {
@@ -152,12 +152,12 @@ fn main() -> ExitCode {
             }
         };
     }
-    command::run("calm", Options::parse(words.into_iter()), |options| &options.folder, bench)
+    command::run("tail-latency", Options::parse(words.into_iter()), |options| &options.folder, bench)
 }
 
 /// Gives whether every budget was met.
 fn bench(options: &Options) -> Result<bool, String> {
     let beginning = Beginning::now();
     let rows = sides::of_all(options)?;
-    beginning.conclude("cargo xtask bench calm", &rows, options.document.as_deref())
+    beginning.conclude("cargo xtask bench tail-latency", &rows, options.document.as_deref())
 }
