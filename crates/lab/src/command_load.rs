@@ -14,7 +14,7 @@ use lab::limits::RUN_MAX;
 use lab::population::{Clients, Population};
 use lab::report::folder::WriteError;
 use lab::report::{Manifest, Quantiles, Recording, Rules, Summary, Validity, dnsperf_text, duration, folder};
-use lab::schedule::{Arrivals, Piece, Schedule};
+use lab::schedule::{Arrivals, RateSegment, Schedule};
 use lab::workload::Workload;
 use serde::Serialize;
 use std::error::Error;
@@ -292,7 +292,7 @@ fn pace(arguments: &Arguments, population: Option<Population>) -> Result<Pace, S
     if arguments.closed_loop {
         return Ok(Pace::Closed { in_flight: arguments.in_flight.max(1), duration });
     }
-    Ok(Pace::Open(Schedule::new(arguments.rate.pieces(duration), arguments.arrivals())?))
+    Ok(Pace::Open(Schedule::new(arguments.rate.segments(duration), arguments.arrivals())?))
 }
 
 /// Pace for --once: one query for each entry of the file.
@@ -320,15 +320,15 @@ fn read_population(path: &Path) -> Result<Population, String> {
 }
 
 impl Rates {
-    fn pieces(&self, duration: Duration) -> Vec<Piece> {
+    fn segments(&self, duration: Duration) -> Vec<RateSegment> {
         match self {
-            Self::Ramp(from, to) => vec![Piece { duration, from: *from, to: *to }],
+            Self::Ramp(from, to) => vec![RateSegment { duration, from: *from, to: *to }],
             Self::Steps(rates) => {
                 let duration = duration / rates.len() as u32;
-                rates.iter().map(|&rate| Piece { duration, from: rate, to: rate }).collect()
+                rates.iter().map(|&rate| RateSegment { duration, from: rate, to: rate }).collect()
             }
             Self::Timed(steps) => {
-                steps.iter().map(|&(rate, duration)| Piece { duration, from: rate, to: rate }).collect()
+                steps.iter().map(|&(rate, duration)| RateSegment { duration, from: rate, to: rate }).collect()
             }
         }
     }
@@ -349,6 +349,6 @@ fn parse_rate(text: &str) -> Result<Rates, String> {
         None => Rates::Steps(text.split(',').map(number).collect::<Result<_, _>>()?),
     };
     // A step with rate 0 is a pause, but at least one step must send.
-    let has_queries = rates.pieces(Duration::from_secs(1)).iter().any(|piece| piece.from + piece.to > 0.0);
+    let has_queries = rates.segments(Duration::from_secs(1)).iter().any(|segment| segment.from + segment.to > 0.0);
     if has_queries { Ok(rates) } else { Err(format!("at a rate of {text} no query is sent; write 1 or more")) }
 }

@@ -62,7 +62,7 @@ fn over_agents(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode
             files: std::iter::once((Content::Trace, path)).chain(authorities.clone()).collect(),
             queries: Some(queries),
         };
-        let inputs = division.shares.into_iter().map(share).collect();
+        let inputs = division.partitions.into_iter().map(share).collect();
         survey = Some(division.survey);
         Ok(Task { kind: Kind::Replay, args, origin_ns, inputs })
     };

@@ -180,7 +180,7 @@ fn a_reason_names_the_option_and_what_still_holds() {
 #[test]
 fn a_service_time_of_one_query_to_the_next_is_reported() {
     let evidence = |delay_ms: u64| {
-        let faults = Arc::new(move |_: &lab::echo::Asked<'_>| Fault::Delay(Duration::from_millis(delay_ms)));
+        let faults = Arc::new(move |_: &lab::echo::ReceivedQuery<'_>| Fault::Delay(Duration::from_millis(delay_ms)));
         let echo = Echo::start(&EchoPlan { faults, ..EchoPlan::new(&[Transport::Tcp]).unwrap() }).unwrap();
         let plan = plan(echo.address(Transport::Tcp), traffic::open(10.0, 2));
         let plan = Plan { transport: Transport::Tcp, connection_count: 1, ..plan };

@@ -93,7 +93,7 @@ rate = {{ distribution = \"constant\", mean = 2.0 }}
 "
     );
     // The fallback goes to the server of the query: the same address and port, over TCP.
-    let faults = |asked: &lab::echo::Asked<'_>| {
+    let faults = |asked: &lab::echo::ReceivedQuery<'_>| {
         if asked.transport == Transport::Udp { Fault::Truncated } else { Fault::None }
     };
     let plan = EchoPlan { faults: Arc::new(faults), ..EchoPlan::new(&[Transport::Udp]).unwrap() };
@@ -137,7 +137,7 @@ active = {{ start_s = 1.0, stop_s = 3.0 }}
 "
     );
     let delay = Duration::from_millis(100);
-    let slow = move |asked: &lab::echo::Asked<'_>| {
+    let slow = move |asked: &lab::echo::ReceivedQuery<'_>| {
         if asked.transport == Transport::Udp { Fault::Delay(delay) } else { Fault::None }
     };
     let (outcome, _) = measure(&text, 4, Arc::new(slow));
@@ -171,7 +171,7 @@ transports = {{ tcp = 1.0 }}
 rate = {{ distribution = \"constant\", mean = 5.0, arrivals = \"even\" }}
 "
     );
-    let faults = |asked: &lab::echo::Asked<'_>| match asked.transport {
+    let faults = |asked: &lab::echo::ReceivedQuery<'_>| match asked.transport {
         Transport::Udp => Fault::Drop,
         _ => Fault::None,
     };

@@ -3,7 +3,7 @@
 #[path = "support/traffic.rs"]
 mod traffic;
 
-use lab::echo::{Asked, Certificate, Echo, EchoPlan, Fault};
+use lab::echo::{Certificate, Echo, EchoPlan, Fault, ReceivedQuery};
 use lab::engine::{Habits, Outcome, Plan, TlsPlan, Transport, run};
 use lab::measure::Second;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ impl Drop for Bench {
 }
 
 impl Bench {
-    fn new(transport: Transport, faults: impl Fn(&Asked<'_>) -> Fault + Send + Sync + 'static) -> Self {
+    fn new(transport: Transport, faults: impl Fn(&ReceivedQuery<'_>) -> Fault + Send + Sync + 'static) -> Self {
         Self::at(EchoPlan { faults: Arc::new(faults), ..EchoPlan::new(&[transport]).unwrap() }, transport)
     }
 
@@ -97,7 +97,7 @@ fn a_server_that_stops_is_seen_where_and_when_it_stops() {
     // 200 ms in each second: a fifth of the queries wait, the longest for all of it.
     for transport in CONNECTED {
         let pause = Duration::from_millis(200);
-        let stops = move |asked: &Asked<'_>| number(asked.message) % 1_000 == 300;
+        let stops = move |asked: &ReceivedQuery<'_>| number(asked.message) % 1_000 == 300;
         let bench = Bench::new(transport, move |asked| if stops(asked) { Fault::Pause(pause) } else { Fault::None });
         let (_, seconds) = bench.measure();
         for second in &seconds[..3] {

@@ -1,4 +1,4 @@
-//! Where an agent hears commands and answers them.
+//! Receives the commands of a controller and replies.
 
 use super::run::{PreparedRun, RunFolder};
 use crate::controller;
@@ -17,13 +17,13 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::AbortHandle;
 
-/// What has come to an end waits for so many places.
+/// Events that may wait to be handled.
 const EVENT_QUEUE_MAX: usize = 16;
-/// How long what is broken off is waited for at the end.
+/// How long a stopped run may take to end.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
-/// The shortest and the longest silence after which a controller is lost.
+/// The shortest and longest time without a heartbeat after which a controller is lost.
 const SILENCE_RANGE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(600));
-/// A start that lies farther ahead is a mistake.
+/// A start farther ahead is rejected.
 const START_AHEAD_MAX: Duration = Duration::from_secs(60);
 
 /// See the module.
@@ -34,14 +34,14 @@ pub(crate) struct CommandHandler {
     /// Whether it may load servers that are neither on loopback nor in private ranges.
     is_owned: bool,
     active: Option<ActiveRun>,
-    /// The folder of the run before, as long as somebody still works in it.
+    /// The folder of the previous run, while a thread still uses it.
     previous_folder: Weak<RunFolder>,
     events: (Sender<RunEvent>, Receiver<RunEvent>),
     /// Runs that it has been released from.
     runs: u64,
 }
 
-/// A run that it takes part in.
+/// The run that this agent takes part in.
 struct ActiveRun {
     run: String,
     silence: Duration,
@@ -51,14 +51,14 @@ struct ActiveRun {
     sent: Arc<AtomicU64>,
     stop: Arc<AtomicU8>,
     heard: Instant,
-    /// What takes the share in, or sends the run folder.
+    /// The task that receives the input or sends the run folder.
     transfer: Option<AbortHandle>,
 }
 
-/// In which run, and what.
+/// The run, and what happened.
 type RunEvent = (String, Event);
 
-/// What has come to an end.
+/// A background task of a run has ended.
 enum Event {
     Prepared(Result<Box<PreparedRun>, String>),
     Ran(Result<Phase, String>),
@@ -94,7 +94,7 @@ impl CommandHandler {
                 _ = heartbeat.tick() => self.send_heartbeat().await?,
             }
         }
-        self.release("it was told to end");
+        self.release("the agent was stopped");
         // What is broken off ends soon, and takes its folder with it.
         let asked = Instant::now();
         while self.previous_folder.strong_count() > 0 && asked.elapsed() < STOP_TIMEOUT {
@@ -115,9 +115,11 @@ impl CommandHandler {
     async fn handle_message(&mut self, message: Option<Message>) -> Result<(), BusError> {
         let message = message.ok_or_else(connection_closed)?;
         let reply = match serde_json::from_slice::<Envelope>(&message.payload) {
-            _ if message.payload.len() > COMMAND_BYTES_MAX => Reply::Refused { reason: "too long".into() },
+            _ if message.payload.len() > COMMAND_BYTES_MAX => {
+                Reply::Refused { reason: "the command is too long".into() }
+            }
             Ok(envelope) => self.handle(envelope).unwrap_or_else(|reason| Reply::Refused { reason }),
-            Err(error) => Reply::Refused { reason: format!("not understood: {error}") },
+            Err(error) => Reply::Refused { reason: format!("cannot parse the command: {error}") },
         };
         self.bus.reply(&message, &reply).await
     }
@@ -126,7 +128,8 @@ impl CommandHandler {
         if let Command::Assign(assignment) = command {
             return self.accept_assignment(run, *assignment);
         }
-        let active = self.active.as_mut().filter(|active| active.run == run).ok_or("it takes no part in this run")?;
+        let active =
+            self.active.as_mut().filter(|active| active.run == run).ok_or("it does not take part in this run")?;
         active.heard = Instant::now();
         match command {
             Command::Clock => return Ok(Reply::Clock { now_ns: wall_ns() }),
@@ -135,19 +138,19 @@ impl CommandHandler {
                 active.stop.fetch_max(active.stop.load(Ordering::Relaxed).saturating_add(1), Ordering::Relaxed);
             }
             Command::Collect => self.send()?,
-            Command::Release => self.release("the controller has let go of it"),
+            Command::Release => self.release("released by the controller"),
             Command::Heartbeat | Command::Assign(_) => {}
         }
         Ok(Reply::Accepted)
     }
 
-    /// Takes part in a run: the share is fetched and read, and nothing is sent yet.
+    /// Joins a run: fetches and reads its input. No query is sent yet.
     fn accept_assignment(&mut self, run: String, assignment: Assignment) -> Result<Reply, String> {
         if !is_run(&run) {
-            return Err("that is no name of a run".into());
+            return Err("invalid run name".into());
         }
         if !self.is_idle() {
-            return Err("it takes part in another run".into());
+            return Err("it is busy with another run".into());
         }
         controller::check_args(assignment.kind, &assignment.args)?;
         if assignment.count > AGENTS_MAX || assignment.index >= assignment.count {
@@ -183,7 +186,7 @@ impl CommandHandler {
 
     fn start(&mut self, at_ns: u64) -> Result<(), String> {
         let events = self.events.0.clone();
-        let active = self.active.as_mut().ok_or("it takes no part in a run")?;
+        let active = self.active.as_mut().ok_or("it does not take part in a run")?;
         if at_ns.saturating_sub(wall_ns()) > START_AHEAD_MAX.as_nanos() as u64 {
             return Err("the start is too far ahead".into());
         }
@@ -198,7 +201,7 @@ impl CommandHandler {
             let _told = events.blocking_send((run, Event::Ran(ran)));
         };
         let spawned = std::thread::Builder::new().name("run".into()).spawn(work);
-        spawned.map(|_| ()).map_err(|error| format!("no thread: {error}"))
+        spawned.map(|_| ()).map_err(|error| format!("cannot start a thread: {error}"))
     }
 
     fn send(&mut self) -> Result<(), String> {
@@ -215,7 +218,7 @@ impl CommandHandler {
         Ok(())
     }
 
-    /// Something has come to an end.
+    /// A background task has ended.
     async fn handle_event(&mut self, run: &str, event: Event) -> Result<(), BusError> {
         let Some(active) = self.active.as_mut().filter(|active| active.run == run) else { return Ok(()) };
         let failed = |reason: String| Phase::Failed { reason };
@@ -234,11 +237,11 @@ impl CommandHandler {
         self.send_heartbeat().await
     }
 
-    /// Gives a sign of life, or lets go of a run whose controller gives none.
+    /// Sends a heartbeat, or releases a run whose controller sends none.
     async fn send_heartbeat(&mut self) -> Result<(), BusError> {
         let Some(active) = &self.active else { return Ok(()) };
         if active.heard.elapsed() > active.silence {
-            self.release("its controller gives no sign of life");
+            self.release("no heartbeat from its controller");
             return Ok(());
         }
         let heartbeat = Heartbeat {
@@ -249,7 +252,7 @@ impl CommandHandler {
         self.bus.publish(subjects::heartbeats(&active.run), &heartbeat).await
     }
 
-    /// Lets go of the run; what is being sent is broken off.
+    /// Releases the run and stops it.
     fn release(&mut self, why: &str) {
         let Some(active) = self.active.take() else { return };
         active.stop.store(u8::MAX, Ordering::Relaxed);
@@ -282,10 +285,10 @@ fn check_files(kind: Kind, files: &[InputFile], is_private: bool) -> Result<(), 
         }
     }
     let has_trace = files.iter().any(|file| file.content == Content::Trace);
-    if kind == Kind::Replay && !has_trace { Err("a replay without a trace".into()) } else { Ok(()) }
+    if kind == Kind::Replay && !has_trace { Err("a replay needs a trace".into()) } else { Ok(()) }
 }
 
-/// Takes the share in and reads it.
+/// Receives the input files and reads them.
 async fn prepare(
     bus: &Bus,
     run: &str,
@@ -298,7 +301,7 @@ async fn prepare(
     for (number, file) in assignment.files.iter().enumerate() {
         let into = folder.file(file);
         let taken = bus.take_file(run, &subjects::down(run, id, number), file.bytes, &into, SHARE_WAIT_MAX).await;
-        taken.map_err(|error| format!("its share did not come: {error}"))?;
+        taken.map_err(|error| format!("cannot receive its input: {error}"))?;
         files.push((file.content, into));
     }
     let reading = tokio::task::spawn_blocking(move || PreparedRun::new(&assignment, &files, is_owned));
@@ -310,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_agent_takes_the_files_of_its_plan_and_a_key_only_where_nobody_hears() {
+    fn files_must_fit_the_plan_and_keys_need_encryption() {
         let file = |content| InputFile { content, bytes: 7, extension: "x".into() };
         let check = |kind, contents: &[Content], is_private| {
             check_files(kind, &contents.iter().copied().map(file).collect::<Vec<_>>(), is_private)

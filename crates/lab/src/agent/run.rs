@@ -4,7 +4,7 @@ use crate::{Cli, Command, command_load};
 use clap::Parser;
 use lab::engine::{self, Plan, Progress};
 use lab::fleet::{Assignment, Content, InputFile, Kind, Phase, pack, wall_ns};
-use lab::replay::Share;
+use lab::replay::Partition;
 use lab::report::{Manifest, Patience, Recording, Rules, Summary, busiest, folder};
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
@@ -83,7 +83,7 @@ impl PreparedRun {
             }
             Command::Replay(mut arguments) => {
                 let (index, count) = (assignment.index as u32, assignment.count as u32);
-                arguments.replayed.share = Some(Share { origin_ns: assignment.origin_ns, index, count });
+                arguments.replayed.partition = Some(Partition { origin_ns: assignment.origin_ns, index, count });
                 let plan = arguments.replayed.plan(engine::raise_open_files()).map_err(|error| error.to_string())?;
                 (plan, arguments.replayed.lag_limit)
             }
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_strangers_server_needs_the_word_of_this_side() {
+    fn a_foreign_server_needs_consent_on_the_agent() {
         let words = ["--server=192.0.2.1", "--name=q{n}.example", "--rate=10", "--duration=2s"];
         let Err(refused) = PreparedRun::new(&assignment(&words), &[], false) else { panic!("it is a stranger's") };
         assert!(refused.contains("add --i-own-this-target"), "{refused}");
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replay_has_a_trace() {
+    fn a_replay_needs_a_trace() {
         let assignment = Assignment { kind: Kind::Replay, ..assignment(&["--server=127.0.0.1"]) };
         assert!(PreparedRun::new(&assignment, &[], false).is_err());
     }

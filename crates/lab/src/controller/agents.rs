@@ -1,4 +1,4 @@
-//! Agents of a run, as far as they are known here: how far each is, and when it was heard last.
+//! The agents of a run: the phase of each, and its last heartbeat.
 
 use super::coordinator::FleetError;
 use async_nats::Subscriber;
@@ -10,16 +10,16 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
-/// So long a look at what has come takes at most.
+/// The longest wait for one message.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// One of them.
+/// What the coordinator knows of one agent.
 pub(super) struct AgentState {
-    /// Its name is unlike that of any other here.
+    /// Its name is unique among these agents.
     pub(super) info: AgentInfo,
     pub(super) phase: Phase,
     pub(super) sent: u64,
-    /// Queries that it is to send, where that is known.
+    /// Queries that it will send, if known.
     pub(super) planned: Option<u64>,
     pub(super) clock: ClockOffset,
     pub(super) lost: Option<String>,
@@ -39,13 +39,13 @@ impl AgentState {
         }
     }
 
-    /// Whether nothing more will come of it by itself.
+    /// Whether it has finished or was lost.
     pub(super) fn has_ended(&self) -> bool {
         self.lost.is_some() || matches!(self.phase, Phase::Finished { .. })
     }
 }
 
-/// All of them.
+/// All agents of a run.
 pub(super) struct Agents {
     bus: Bus,
     run: String,
@@ -54,10 +54,10 @@ pub(super) struct Agents {
     pub(super) states: Vec<AgentState>,
 }
 
-/// Asks who is there until there are enough of them.
+/// Asks for idle agents until enough have replied.
 ///
 /// # Errors
-/// There are not, in that time, or the user has asked to stop.
+/// Too few replied in time, or the user stopped the run.
 pub(super) async fn discover(
     bus: &Bus,
     wanted: usize,
@@ -90,7 +90,7 @@ pub(super) async fn discover(
     Ok(with_unique_names(found))
 }
 
-/// Gives those of the same name different ones, of signs that a folder's name may have.
+/// Makes names unique, from characters that a folder name may have.
 fn with_unique_names(mut agents: Vec<AgentInfo>) -> Vec<AgentInfo> {
     let mut taken = BTreeSet::new();
     for agent in &mut agents {
@@ -115,7 +115,7 @@ impl Agents {
         Ok(Self { bus, run, heartbeats, silence, states: found.into_iter().map(AgentState::new).collect() })
     }
 
-    /// Has an agent do something.
+    /// Sends a command to an agent.
     pub(super) async fn command(&mut self, index: usize, command: Command) -> Result<Reply, FleetError> {
         let AgentInfo { id, name, .. } = &self.states[index].info;
         let envelope = Envelope { run: self.run.clone(), command };
@@ -129,7 +129,7 @@ impl Agents {
         }
     }
 
-    /// Learns how far the clock of each is from ours.
+    /// Measures the clock offset of each agent.
     pub(super) async fn compare_clocks(&mut self) -> Result<(), FleetError> {
         for index in (0..self.states.len()).filter(|&index| !self.states[index].has_ended()).collect::<Vec<_>>() {
             let mut samples = Vec::new();
@@ -141,13 +141,13 @@ impl Agents {
             }
             let name = || self.states[index].info.name.clone();
             let clock = ClockOffset::of(&samples)
-                .ok_or_else(|| FleetError::Refused(name(), "it does not tell the time".into()))?;
+                .ok_or_else(|| FleetError::Refused(name(), "it does not report its clock".into()))?;
             self.states[index].clock = clock;
         }
         Ok(())
     }
 
-    /// Takes in signs of life for a moment; who has given none for too long is lost.
+    /// Handles the next heartbeat, if one arrives soon. An agent without heartbeats for too long is lost.
     pub(super) async fn poll_heartbeats(&mut self) -> Result<(), FleetError> {
         match timeout(LOOK, next(&mut self.heartbeats)).await {
             Ok(Some(message)) => {
@@ -160,7 +160,7 @@ impl Agents {
         }
         for agent in self.states.iter_mut().filter(|agent| !agent.has_ended()) {
             if agent.heard.elapsed() > self.silence {
-                agent.lost = Some(format!("no sign of life for {} s", self.silence.as_secs()));
+                agent.lost = Some(format!("no heartbeat for {} s", self.silence.as_secs()));
             }
         }
         Ok(())
@@ -179,7 +179,7 @@ impl Agents {
         (agent.phase, agent.sent, agent.heard) = (heartbeat.phase, heartbeat.sent, Instant::now());
     }
 
-    /// The first that was lost.
+    /// The first lost agent, and why.
     pub(super) fn first_lost(&self) -> Option<(String, String)> {
         self.states.iter().find_map(|agent| Some((agent.info.name.clone(), agent.lost.clone()?)))
     }
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn agents_of_one_name_are_told_apart() {
+    fn agents_with_equal_names_are_numbered() {
         let agent = |name: &str| AgentInfo {
             id: String::new(),
             name: name.into(),

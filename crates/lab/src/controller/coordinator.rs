@@ -316,14 +316,14 @@ impl Coordinator<'_> {
             let recording = Recording { started: clock.to_local(run.recording.started), ..run.recording };
             Ok(Run { label: name, recording, ..run })
         });
-        Some(read.map_err(|error| format!("its run folder did not come: {error}")))
+        Some(read.map_err(|error| format!("cannot receive its run folder: {error}")))
     }
 
     /// Lets agents go, and removes what was made in the server.
     async fn end(&mut self, ids: &[String]) {
         let envelope = Envelope { run: self.run.clone(), command: Command::Release };
         for id in ids {
-            // Whoever does not hear it lets go by itself when no sign of life comes any more.
+            // An agent that misses this releases the run when heartbeats stop.
             let _said = self.bus.publish(subjects::commands(id), &envelope).await;
         }
         // It may not have been made.
@@ -336,7 +336,7 @@ fn input_file(content: Content, path: &Path) -> Result<InputFile, Box<dyn Error>
     let metadata = std::fs::metadata(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let bytes = metadata.len();
     if bytes > SPOOL_BYTES_MAX {
-        return Err(format!("{}: {bytes} bytes are more than an agent takes", path.display()).into());
+        return Err(format!("{}: {bytes} bytes are more than an agent accepts", path.display()).into());
     }
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or("txt").to_owned();
     Ok(InputFile { content, bytes, extension })
@@ -365,7 +365,7 @@ pub(crate) fn write_results(
     Ok(if summary.validity.valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Why a run over agents did not take place.
+/// Why a run on agents failed.
 #[derive(Debug)]
 pub(crate) enum FleetError {
     /// The NATS server.
@@ -396,17 +396,17 @@ impl fmt::Display for FleetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bus(error) => error.fmt(f),
-            Self::Gone => f.write_str("the NATS server is gone"),
+            Self::Gone => f.write_str("lost the connection to the NATS server"),
             Self::Agents(found, wanted, names, wait) => {
                 let names = if names.is_empty() { String::new() } else { format!(" ({names})") };
                 write!(
                     f,
-                    "{found} of {wanted} agents answered within {} s{names}; `catlab agent --nats` makes a host one",
+                    "{found} of {wanted} agents answered within {} s{names}; start agents with `catlab agent --nats`",
                     wait.as_secs()
                 )
             }
             Self::Version(name, version) => {
-                write!(f, "agent {name} is of version {version}, this is {}", env!("CARGO_PKG_VERSION"))
+                write!(f, "agent {name} has version {version}, this is {}", env!("CARGO_PKG_VERSION"))
             }
             Self::Refused(name, reason) => write!(f, "agent {name}: {reason}"),
             Self::KeyInClear => f.write_str(
@@ -414,7 +414,7 @@ impl fmt::Display for FleetError {
                  (docs/catlab/agents.md)",
             ),
             Self::Stopped => f.write_str("stopped before the start"),
-            Self::Nothing(reasons) => write!(f, "nothing came back from any agent: {reasons}"),
+            Self::Nothing(reasons) => write!(f, "no agent returned results: {reasons}"),
         }
     }
 }

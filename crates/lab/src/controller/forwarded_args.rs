@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn agents_are_told_the_plan_and_no_file() {
+    fn agents_get_options_but_no_file_names() {
         let line = "catlab load --server 10.0.0.1,10.0.0.2:5300 --queries q.txt --rate 100,200 --poisson --nats x://h \
                     --agents 3 --out run --i-own-this-target -q";
         let args = forwarded(Kind::Load, line).unwrap();
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_of_this_machine_alone_is_refused() {
+    fn local_only_options_are_rejected() {
         for option in ["--record-answers a.jsonl", "--source 10.0.0.1", "--monitor pid:1 --out x", "--self-check"] {
             let line = format!("catlab load --server 10.0.0.1 --name x{{n}} --nats nats://h {option}");
             let refused = forwarded(Kind::Load, &line).unwrap_err();
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_takes_no_other_word() {
+    fn an_agent_rejects_all_other_arguments() {
         let refused = [
             "--i-own-this-target",
             "--out=/etc",
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn every_option_that_goes_exists() {
+    fn every_forwarded_option_exists() {
         let command = crate::Cli::command();
         for (name, kind, own) in [("load", Kind::Load, LOAD), ("replay", Kind::Replay, REPLAY)] {
             let plan = command.find_subcommand(name).unwrap();

@@ -1,4 +1,4 @@
-//! Starts the workers and makes one account of theirs.
+//! Starts the workers and merges their results.
 
 use super::port_count;
 use super::start_barrier::StartBarrier;
@@ -6,7 +6,7 @@ use super::worker::{GO_ON, STOP_AT_ONCE, STOP_SENDING, Worker};
 use super::{Pace, Plan, Transport};
 use crate::answers::WrongAnswer;
 use crate::limits::{REPORTS_WAITING_MAX, WRONG_ANSWERS_TOLD_MAX};
-use crate::measure::{ConnectionRow, ConnectionSecond, Moment, Row, Second};
+use crate::measure::{ConnectionRow, ConnectionSecond, Row, Second, TransportSecond};
 use crate::population::ClientTally;
 use crate::replay::{Pacing, Reading, SecondReading};
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant, SystemTime};
 /// From a worker to the collector.
 pub(super) enum WorkerReport {
     /// A second of each transport that changes no more.
-    Second(u64, Vec<(Transport, Moment)>),
+    Second(u64, Vec<(Transport, TransportSecond)>),
     /// The worker has ended.
     Done {
         /// What it counted.
@@ -130,25 +130,25 @@ pub struct TransportResults {
 
 impl TransportResults {
     /// Adds the next second.
-    fn push(&mut self, transport: Transport, mut moment: Moment) {
+    fn push(&mut self, transport: Transport, mut second: TransportSecond) {
         let index = self.seconds.len() as u64;
-        moment.connections.follow(self.connection_total.open);
-        self.total.merge(&moment.queries);
-        self.connection_total.merge(&moment.connections);
-        self.connection_total.open = moment.connections.open;
-        self.open_max = self.open_max.max(moment.connections.open_max);
-        self.seconds.push(Row::new(index, &moment.queries));
-        self.connections.push(ConnectionRow::new(index, transport.label(), &moment));
+        second.connections.follow(self.connection_total.open);
+        self.total.merge(&second.queries);
+        self.connection_total.merge(&second.connections);
+        self.connection_total.open = second.connections.open;
+        self.open_max = self.open_max.max(second.connections.open_max);
+        self.seconds.push(Row::new(index, &second.queries));
+        self.connections.push(ConnectionRow::new(index, transport.label(), &second));
     }
 }
 
-/// The collector gives way for as long, so that a worker on the same core need not wait for a whole account:
-/// the kernel itself looks only a few hundred times a second whether somebody else should run.
+/// The collector yields for this long, so that a worker on the same core is not delayed: the kernel's scheduler checks
+/// only a few hundred times a second.
 const YIELD_FOR: Duration = Duration::from_micros(300);
-/// After as long.
+/// It yields after this much work.
 const WORK_MAX: Duration = Duration::from_micros(100);
 
-/// Work in small limiter.
+/// Splits long work into short slices.
 struct WorkLimiter {
     began: Instant,
 }
@@ -158,7 +158,7 @@ impl WorkLimiter {
         Self { began: Instant::now() }
     }
 
-    /// Between two limiter.
+    /// Call this between two slices.
     fn yield_if_due(&mut self) {
         if self.began.elapsed() > WORK_MAX {
             std::thread::sleep(YIELD_FOR);
@@ -167,7 +167,7 @@ impl WorkLimiter {
     }
 }
 
-/// How often the caller is asked whether to go on.
+/// How often `progress` is called without a new second.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Carries a plan out. `progress` is called with each second and otherwise a few times a second; it says how often the
@@ -231,7 +231,7 @@ fn earliest(mut wrong: Vec<WrongAnswer>) -> Vec<WrongAnswer> {
 struct Collector {
     worker_count: usize,
     /// Seconds that not every worker has reported: how many have, and their sums.
-    open: BTreeMap<u64, (usize, BTreeMap<Transport, Moment>)>,
+    open: BTreeMap<u64, (usize, BTreeMap<Transport, TransportSecond>)>,
     transports: BTreeMap<Transport, TransportResults>,
     next: u64,
     total: Second,
@@ -251,14 +251,14 @@ impl Collector {
     ) {
         loop {
             let stop_level = match inbox.recv_timeout(PROGRESS_INTERVAL) {
-                Ok(WorkerReport::Second(index, moments)) => {
+                Ok(WorkerReport::Second(index, seconds)) => {
                     let mut limiter = WorkLimiter::start();
                     let (count, sums) = self.open.entry(index).or_default();
                     *count += 1;
-                    for (transport, moment) in moments {
+                    for (transport, second) in seconds {
                         let sum = sums.entry(transport).or_default();
-                        sum.queries.merge(&moment.queries);
-                        sum.connections.merge(&moment.connections);
+                        sum.queries.merge(&second.queries);
+                        sum.connections.merge(&second.connections);
                         limiter.yield_if_due();
                     }
                     self.close(false, progress)
@@ -289,17 +289,17 @@ impl Collector {
             if !is_end && (*entry.key() != self.next || entry.get().0 < self.worker_count) {
                 break;
             }
-            let (index, (_, moments)) = entry.remove_entry();
+            let (index, (_, seconds)) = entry.remove_entry();
             let mut second = Second::default();
-            for (transport, moment) in moments {
-                second.merge(&moment.queries);
+            for (transport, of_transport) in seconds {
+                second.merge(&of_transport.queries);
                 limiter.yield_if_due();
-                let account = self.transports.entry(transport).or_default();
+                let results = self.transports.entry(transport).or_default();
                 // A transport that joins late was not used before.
-                while (account.seconds.len() as u64) < index {
-                    account.push(transport, Moment::default());
+                while (results.seconds.len() as u64) < index {
+                    results.push(transport, TransportSecond::default());
                 }
-                account.push(transport, moment);
+                results.push(transport, of_transport);
                 limiter.yield_if_due();
             }
             self.total.merge(&second);

@@ -1,21 +1,21 @@
-//! The load engine: workers that send on time, take answers in, and keep the account.
+//! The load engine: workers send queries on time, receive answers and count them.
 //!
 //! ```text
-//!   Workload --+                                                +-> matched -> Second -> Ledger --+
-//!   QuerySource -------+-> worker (one a core) -> TransportDriver (udp | stream | --+                               +-> collect
-//!   Feed ------+-> worker ...                         quic)     +-> strays, late, duplicate -----+
+//!   Workload ------+                            +-> matched -> Second -> TransportTimelines -+
+//!   QuerySource ---+-> worker -> Transports ----+                                            +-> collect
+//!   Feed ----------+   (one a core)             +-> strays, late, duplicate -----------------+
 //! ```
 
 // How queries travel.
 mod transport;
 // Nanoseconds since the start of the run.
 mod clock;
-// Who asks whom; whose turn it is.
+// Which query is due next; who sends it to whom.
 mod endpoint;
 mod query_source;
-// Whose answer it is.
+// Matches answers to queries.
 mod matching;
-// What is written down.
+// Statistics of a worker.
 mod worker_stats;
 // Local ports.
 mod port_count;
@@ -27,10 +27,10 @@ mod transports;
 pub(crate) mod udp;
 // TLS of the client's side.
 mod tls;
-// The loop of one thread; all threads begin together.
+// The loop of one thread; all threads start together.
 mod start_barrier;
 mod worker;
-// One account out of many.
+// Merges the results of all workers.
 mod collect;
 // What the operating system counts and allows.
 mod system;
@@ -48,7 +48,7 @@ pub use transport::Transport;
 pub(crate) use matching::question_of;
 
 use crate::answers::Checking;
-use crate::per_query::Spool;
+use crate::per_query::RowSink;
 use crate::population::Clients;
 use crate::replay::Replay;
 use crate::schedule::{Part, Schedule};
@@ -65,7 +65,7 @@ use worker_stats::WorkerStats;
 pub enum Pace {
     /// At planned times, whatever the server does.
     Open(Schedule),
-    /// So many wait for an answer at any time; a new one goes out when one has been answered or has timed out.
+    /// A fixed number in flight: a new query goes out when one was answered or has timed out.
     Closed {
         /// Over all workers.
         in_flight: usize,
@@ -84,11 +84,11 @@ pub enum Pace {
 }
 
 impl Pace {
-    /// Whether what a client does depends on the answers that it gets.
+    /// Whether a client's next query depends on its answers.
     fn depends_on_answers(&self) -> bool {
         match self {
             Self::Population { .. } => true,
-            Self::Traced(replay) => replay.manner().is_dependent,
+            Self::Traced(replay) => replay.mode().is_dependent,
             Self::Open(_) | Self::Closed { .. } => false,
         }
     }
@@ -107,15 +107,15 @@ impl Pace {
 /// A run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Whom to ask; queries take turns.
+    /// The servers; queries go to them in rotation.
     pub servers: Vec<SocketAddr>,
-    /// How.
+    /// The transport.
     pub transport: Transport,
-    /// What to ask.
+    /// What the queries are.
     pub workload: Workload,
-    /// When.
+    /// When they are sent.
     pub pace: Pace,
-    /// After how long a query counts as unanswered.
+    /// A query without an answer has timed out after this.
     pub timeout: Duration,
     /// Threads that send; each has its own sockets.
     pub worker_count: usize,
@@ -123,32 +123,32 @@ pub struct Plan {
     pub socket_count: usize,
     /// Connections of each worker when clients are all alike.
     pub connection_count: usize,
-    /// How those are treated.
+    /// How those connections are used.
     pub habits: Habits,
     /// How long a connection and its handshake may take.
     pub handshake_timeout: Duration,
-    /// Whom to trust.
+    /// Which certificates to trust.
     pub tls: TlsPlan,
     /// How HTTP requests are made.
     pub http: HttpPlan,
-    /// Source addresses, in turn; without one it is left to the kernel.
+    /// Source addresses, in rotation; if empty, the kernel chooses.
     pub sources: Vec<IpAddr>,
-    /// RCODEs that are right; empty when any is.
+    /// Accepted RCODEs; if empty, all are.
     pub expected_rcodes: Vec<u8>,
-    /// What answers are held against; nothing otherwise.
+    /// How answers are checked, if at all.
     pub checking: Option<Checking>,
-    /// Of everything that is drawn.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Where each query gets a row of its own, if anywhere.
-    pub per_query: Option<Arc<Spool>>,
-    /// Which of several processes this is, where they carry the plan out together.
+    /// Records one row for each query, if set.
+    pub per_query: Option<Arc<RowSink>>,
+    /// Which process this is, if several execute the plan together.
     pub part: Part,
-    /// When the clock of the run starts, unless workers are ready later; as soon as they are, if nothing is said.
+    /// When the clock of the run starts; if unset, as soon as all workers are ready.
     pub start: Option<Instant>,
 }
 
 impl Plan {
-    /// A run over UDP with one worker; what else there is to say is said by its fields.
+    /// A run over UDP with one worker; set the fields to change it.
     #[must_use]
     pub fn new(servers: Vec<SocketAddr>, workload: Workload, pace: Pace) -> Self {
         Self {
@@ -174,12 +174,12 @@ impl Plan {
         }
     }
 
-    /// The place of a worker of this process among those of all, and how many places there are.
-    pub(crate) const fn place(&self, worker: usize) -> (usize, usize) {
+    /// The index of a worker among the workers of all processes, and their count.
+    pub(crate) const fn worker_position(&self, worker: usize) -> (usize, usize) {
         self.part.worker(worker, self.worker_count)
     }
 
-    /// How many queries this process is to send; `None` where that depends on answers or on chance alone.
+    /// How many queries this process will send; `None` if that depends on answers or on chance.
     #[must_use]
     pub fn query_count(&self) -> Option<f64> {
         match &self.pace {
@@ -189,7 +189,7 @@ impl Plan {
         }
     }
 
-    /// The silence after which all clients close; `None` when they do not, or not after the same.
+    /// The idle timeout of all clients; `None` if they have none, or different ones.
     #[must_use]
     pub fn idle_timeout(&self) -> Option<Duration> {
         match &self.pace {
@@ -199,20 +199,19 @@ impl Plan {
     }
 }
 
-/// A transport of one worker.
+/// Drives one transport of a worker.
 trait TransportDriver {
-    /// Queries that wait.
+    /// Queries in flight.
     fn waiting(&self) -> usize;
-    /// Hands over what is queued.
+    /// Sends the queued queries.
     fn flush(&mut self, stats: &mut WorkerStats, now: u64) -> io::Result<()>;
-    /// Takes in some of what has come, without waiting and not much longer than until `until_ns`; gives whether there
-    /// was anything.
+    /// Reads available answers without blocking, until about `until_ns`. Returns whether there were any.
     fn receive(&mut self, stats: &mut WorkerStats, until_ns: u64) -> io::Result<bool>;
-    /// Gives up what is overdue.
+    /// Times out overdue queries.
     fn tick(&mut self, stats: &mut WorkerStats, now: u64) -> io::Result<()>;
-    /// Adds what tells of something to take in.
+    /// Adds the sockets to poll.
     fn watch(&self, watched: &mut Vec<libc::pollfd>);
-    /// Accounts for all that still waits.
+    /// Counts the queries that are still in flight.
     fn finish(&mut self, stats: &mut WorkerStats, is_broken_off: bool) -> io::Result<()>;
     /// Whether connections are being opened.
     fn is_opening(&self) -> bool {
@@ -222,13 +221,13 @@ trait TransportDriver {
     fn has_only_failed(&self) -> bool {
         false
     }
-    /// Makes the calls of the first query, without a query.
+    /// Makes the system calls of a query once, so that the first query is not slower.
     fn warm_up(&mut self) -> io::Result<()> {
         Ok(())
     }
-    /// The clock begins anew: it is this one.
+    /// The run starts: its clock is this one.
     fn restart(&mut self, clock: Clock);
-    /// When it wants to be called at the latest.
+    /// When it must be called at the latest.
     fn next_timer(&self) -> Option<Instant> {
         None
     }

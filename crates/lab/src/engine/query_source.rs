@@ -1,4 +1,4 @@
-//! Whose turn it is, and since when.
+//! Where the queries of a worker come from: which one is due next, and since when.
 
 use super::{Pace, Plan};
 use crate::population::ClientScheduler;
@@ -7,11 +7,11 @@ use crate::schedule::{Part, Times};
 use crate::workload::Workload;
 use std::iter::Peekable;
 
-/// A worker's own share of the pace.
+/// The queries of one worker, in the order of sending.
 pub(super) enum QuerySource {
-    /// At planned times; whoever has room.
+    /// At planned times, from any client with room.
     Scheduled(Box<Peekable<Times>>),
-    /// As many as are to wait at any time.
+    /// A fixed number of queries in flight.
     ClosedLoop { in_flight: usize, until_ns: u64 },
     /// Each client has times of its own.
     Population(Box<ClientScheduler>),
@@ -28,22 +28,22 @@ pub(super) struct DueQuery {
 }
 
 impl QuerySource {
-    /// The share of worker `index`; of a trace that is `feed`.
+    /// The queries of worker `index`; for a trace they come from `feed`.
     pub(super) fn new(plan: &Plan, index: usize, feed: Option<Feed>) -> Self {
         if let Some(feed) = feed {
             return Self::Trace(Box::new(feed));
         }
         match &plan.pace {
             Pace::Open(schedule) => {
-                let (index, count) = plan.place(index);
-                Self::Scheduled(Box::new(schedule.share(index, count).peekable()))
+                let (index, count) = plan.worker_position(index);
+                Self::Scheduled(Box::new(schedule.times_of(index, count).peekable()))
             }
             Pace::Closed { in_flight, duration } => Self::ClosedLoop {
                 in_flight: Part { index, count: plan.worker_count }.of(plan.part.of(*in_flight)),
                 until_ns: duration.as_nanos() as u64,
             },
             Pace::Population { population, duration } => {
-                let (index, count) = plan.place(index);
+                let (index, count) = plan.worker_position(index);
                 Self::Population(Box::new(population.scheduler(index, count, *duration)))
             }
             // Nothing without a feed.
@@ -51,7 +51,7 @@ impl QuerySource {
         }
     }
 
-    /// Whether anything is still to be sent.
+    /// Whether queries are left.
     pub(super) fn goes_on(&mut self, now: u64) -> bool {
         match self {
             Self::Scheduled(times) => times.peek().is_some(),
@@ -61,7 +61,7 @@ impl QuerySource {
         }
     }
 
-    /// The next that is due; `waiting` is how many wait already.
+    /// The next due query, when `waiting` are in flight.
     pub(super) fn peek(&mut self, now: u64, waiting: usize) -> Option<DueQuery> {
         match self {
             Self::Scheduled(times) => {
@@ -82,7 +82,7 @@ impl QuerySource {
         }
     }
 
-    /// Whether what is due is so late that the run is to end.
+    /// Whether a query is so late that the run must end.
     pub(super) fn is_too_late(&mut self, query: DueQuery, now: u64) -> bool {
         match self {
             Self::Trace(feed) => feed.is_too_late(query.planned_ns, now),
@@ -90,7 +90,7 @@ impl QuerySource {
         }
     }
 
-    /// Writes the message of what is due, with a cookie where one was learned, and gives its length.
+    /// Writes the message of the due query, with the learned cookie if there is one. Returns its length.
     pub(super) fn fill(&self, workload: &mut Workload, out: &mut [u8], cookie: &[u8]) -> usize {
         match self {
             Self::Trace(feed) => feed.fill(out),
@@ -98,7 +98,7 @@ impl QuerySource {
         }
     }
 
-    /// It has been sent, now.
+    /// The due query was sent.
     pub(super) fn advance(&mut self, now: u64) {
         match self {
             Self::Scheduled(times) => {

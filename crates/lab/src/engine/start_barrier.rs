@@ -1,10 +1,10 @@
-//! Workers begin together, once the last of them is ready.
+//! Workers start together, once the last of them is ready.
 
 use super::clock::Clock;
 use std::sync::{Barrier, OnceLock};
 use std::time::Instant;
 
-/// Where they meet.
+/// The barrier, and the clock that starts there.
 pub(super) struct StartBarrier {
     barrier: Barrier,
     clock: OnceLock<Clock>,

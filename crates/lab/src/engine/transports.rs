@@ -10,7 +10,7 @@ use crate::replay::Sources;
 use std::io;
 use std::sync::Arc;
 
-/// Those that are used.
+/// The transports that the clients of a worker use.
 #[derive(Default)]
 pub(super) struct Transports {
     pub(super) datagrams: Option<Datagrams>,
@@ -23,7 +23,7 @@ pub(super) struct Transports {
 }
 
 impl Transports {
-    /// Opens what the clients of worker `index` need.
+    /// Opens the transports that the clients of worker `index` need.
     ///
     /// # Errors
     /// When sockets cannot be opened, or what the plan names cannot be read.
@@ -75,7 +75,7 @@ impl Transports {
         [datagrams, pktinfo, per_source, streams, quic].into_iter().flatten()
     }
 
-    /// Whether there are no connections: what comes is stamped by the kernel, and may wait.
+    /// Whether there are only datagrams: the kernel timestamps them, so receiving may wait.
     pub(super) const fn are_datagrams(&self) -> bool {
         self.streams.is_none() && self.quic.is_none()
     }

@@ -1,4 +1,4 @@
-//! One worker: sends what is due, takes in what came, gives up what is overdue, waits for what is next.
+//! One worker: sends due queries, receives answers, times out overdue queries, and waits for the next one.
 
 use super::clock::Clock;
 use super::collect::WorkerReport;
@@ -20,28 +20,28 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
-/// A sleeping thread comes back late by as much; the rest of the way to a planned time is spun.
+/// A sleeping thread wakes up this late, so the last part before a planned time is spun.
 const SPIN_NS: u64 = 60_000;
-/// Taking answers in may take as long; with less time left to the next query it waits, but not longer than the next.
+/// Receiving may take this long. With less time to the next query it is postponed, up to [`RECEIVE_PAUSE_NS_MAX`].
 pub(super) const RECEIVE_NS: u64 = 15_000;
-/// A batch of queries goes out after as long, even if it is not full.
+/// A batch is sent after this time, even if it is not full.
 const SEND_NS_MAX: u64 = 100_000;
-/// As long connections are served, even when queries are overdue.
+/// Connections are served at least this long, even when queries are overdue.
 const RECEIVE_NS_MIN: u64 = 100_000;
-/// The same while handshakes wait for this thread: each query that is sent may begin another one, which costs less than
-/// to end one, so that with equal parts ever more would wait.
+/// The same while handshakes fall behind. Starting a handshake costs less than finishing one, so with equal time ever
+/// more would be pending.
 const RECEIVE_NS_BEHIND: u64 = 300_000;
-/// The longest time that answers wait for a worker that is always about to send.
+/// The longest time for which a busy worker postpones receiving.
 const RECEIVE_PAUSE_NS_MAX: u64 = 200_000;
 const SECOND_NS: u64 = 1_000_000_000;
 /// How often time-outs are looked for, and the longest sleep.
 const TICK_NS: u64 = 5_000_000;
 
-/// How far a run is to be broken off.
+/// The run goes on.
 pub(super) const GO_ON: u8 = 0;
 /// Nothing more is sent; answers are waited for.
 pub(super) const STOP_SENDING: u8 = 1;
-/// Answers are waited for no more.
+/// The run ends at once.
 pub(super) const STOP_AT_ONCE: u8 = 2;
 
 pub(super) struct Worker {
@@ -50,7 +50,7 @@ pub(super) struct Worker {
     workload: Workload,
     clients: Arc<[Endpoint]>,
     habits: Arc<[Habits]>,
-    /// What is overdue then is not sent any more.
+    /// After this time nothing more is sent.
     give_up_ns: u64,
     transports: Transports,
     last_receive_ns: u64,
@@ -62,7 +62,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Worker `index` of the plan, its sockets open; of a trace `feed` is its share.
+    /// Opens the sockets of worker `index` of the plan; `feed` has its queries of a trace.
     ///
     /// # Errors
     /// When sockets cannot be opened, or what the plan names cannot be read.
@@ -75,7 +75,7 @@ impl Worker {
     ) -> io::Result<Self> {
         let clock = Clock::provisional();
         let source = QuerySource::new(plan, index, feed);
-        let (place, places) = plan.place(index);
+        let (place, places) = plan.worker_position(index);
         let (clients, habits): (Arc<[Endpoint]>, Arc<[Habits]>) = match (&source, &plan.pace) {
             (QuerySource::Population(scheduler), _) => (scheduler.endpoints().into(), scheduler.habits().into()),
             (_, Pace::Traced(replay)) => (replay.endpoints(index, plan.worker_count).into(), [plan.habits].into()),
@@ -88,11 +88,11 @@ impl Worker {
         Ok(Self {
             stats: WorkerStats::new(plan, index, clock, &used),
             source,
-            workload: plan.workload.share(place, places),
+            workload: plan.workload.for_worker(place, places),
             clients,
             habits,
             give_up_ns: match &plan.pace {
-                Pace::Traced(replay) if replay.manner().is_fast => RUN_MAX,
+                Pace::Traced(replay) if replay.mode().is_fast => RUN_MAX,
                 pace => 2 * pace.duration() + OVERDUE_MIN,
             }
             .as_nanos() as u64,
@@ -109,8 +109,7 @@ impl Worker {
     /// The whole run, from the start on that all workers share.
     ///
     /// # Errors
-    /// When sockets cannot even be asked what they lost. One that fails in a way that no later try can mend ends the
-    /// run with a failure.
+    /// The drop counters of a socket cannot be read. A socket that fails for good ends the run with a failure instead.
     pub(super) fn run(mut self, clock: Clock) -> io::Result<()> {
         self.stats.clock = clock;
         self.transports.all().for_each(|driver| driver.restart(clock));
@@ -128,7 +127,7 @@ impl Worker {
         self.finish(cpu.now().saturating_sub(cpu_before))
     }
 
-    /// Until all is sent and answered; gives when something was to be sent last, and why it could not go on, if so.
+    /// Runs until everything is sent and answered. Returns when a query was last due, and the error that ended the run.
     fn send_and_receive(&mut self) -> (u64, io::Result<()>) {
         let mut last_send_ns = 0;
         while !self.stats.must_abort {
@@ -153,7 +152,7 @@ impl Worker {
         (last_send_ns, Ok(()))
     }
 
-    /// Sends what is due, takes in what came, gives up what is overdue; gives whether there was anything.
+    /// Sends, receives and times out queries once. Returns whether there was anything to do.
     fn step(&mut self, now: u64, is_sending: bool) -> io::Result<bool> {
         let mut has_worked = is_sending && self.send_due(now)?;
         has_worked |= self.receive_if_time(now)?;
@@ -205,7 +204,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Does once what the first query would otherwise be the first to do: its memory is fetched, and its code.
+    /// Touches the memory and code of the send path once, so that the first query is not slower.
     fn warm_up(&mut self) -> io::Result<()> {
         self.stats.begin_second(0);
         // Of a copy: what is asked in the run does not depend on it.
@@ -217,7 +216,7 @@ impl Worker {
         self.transports.all().map(|driver| driver.waiting()).sum()
     }
 
-    /// Sends up to a batch of what is due; gives whether anything was.
+    /// Sends up to one batch of due queries. Returns whether any was due.
     fn send_due(&mut self, began: u64) -> io::Result<bool> {
         let waiting = self.waiting();
         let opens = match &self.source {
@@ -320,8 +319,7 @@ impl Worker {
         Ok(true)
     }
 
-    /// Takes answers in, unless the next query is so near that it would be late. Only datagrams, which the kernel
-    /// stamps, may wait.
+    /// Receives answers, unless that would delay the next query. Only datagrams may wait: the kernel timestamps them.
     fn receive_if_time(&mut self, now: u64) -> io::Result<bool> {
         if self.transports.are_datagrams()
             && let Some(planned) = self.source.next_ns(now)
@@ -393,7 +391,7 @@ impl Worker {
         streams.flush(&mut self.stats, sent.sent_ns)
     }
 
-    /// Gives up what is overdue, then gives seconds away that can change no more.
+    /// Times out overdue queries, then reports the seconds that can no longer change.
     fn tick(&mut self) -> io::Result<()> {
         let now = self.stats.clock.now_ns();
         self.next_tick_ns = now + TICK_NS;
@@ -403,9 +401,9 @@ impl Worker {
         self.notify_clients()?;
         self.stats.settle(now);
         let before = now.saturating_sub(self.stats.timeout_ns());
-        while let Some((index, moments)) = self.stats.ledger().retire(before) {
+        while let Some((index, seconds)) = self.stats.timelines().retire(before) {
             // A collector that is gone has ended the run.
-            let _sent = self.reports.send(WorkerReport::Second(index, moments));
+            let _sent = self.reports.send(WorkerReport::Second(index, seconds));
         }
         Ok(())
     }
@@ -452,16 +450,16 @@ impl Worker {
         if let QuerySource::Trace(feed) = self.source {
             self.stats.totals.pacing = Some(Box::new(feed.into_pacing()));
         }
-        let (ledger, totals, wrong_answers) = self.stats.into_parts();
-        for (index, moments) in ledger.finish() {
-            let _sent = self.reports.send(WorkerReport::Second(index, moments));
+        let (timelines, totals, wrong_answers) = self.stats.into_parts();
+        for (index, seconds) in timelines.finish() {
+            let _sent = self.reports.send(WorkerReport::Second(index, seconds));
         }
         let _sent = self.reports.send(WorkerReport::Done { totals: Box::new(totals), failure, tallies, wrong_answers });
         Ok(())
     }
 }
 
-/// Whom a client asks.
+/// Transport, server and client of a query.
 fn parties(clients: &[Endpoint], client: u32, transport: Transport) -> Parties {
     Parties { transport, server: clients[client as usize].server, client: Some(client) }
 }

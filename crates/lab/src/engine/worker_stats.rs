@@ -1,37 +1,37 @@
-//! What a worker writes down: the outcome of each query, in the second in which it was sent.
+//! The statistics of a worker: the outcome of each query, in the second in which it was sent.
 
 use super::clock::Clock;
 use super::collect::WorkerTotals;
 use super::matching::{Arrival, Unanswered};
 use super::{Plan, Transport};
-use crate::answers::{Checker, Look, WrongAnswer};
+use crate::answers::{AnswerCheck, Checker, WrongAnswer};
 use crate::limits::HANDSHAKE_WAIT_MAX;
-use crate::measure::{ConnectionSecond, Ledger, RCODE_COUNT, Second, Sent};
+use crate::measure::{ConnectionSecond, RCODE_COUNT, Second, Sent, TransportTimelines};
 use crate::per_query::{Fate, Parties, QueryRecorder};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// The account of one worker, and what follows from it.
+/// The statistics of one worker, and the state that follows from them.
 pub(super) struct WorkerStats {
     pub(super) clock: Clock,
     pub(super) totals: WorkerTotals,
-    ledger: Ledger,
+    timelines: TransportTimelines,
     timeout_ns: u64,
     expected: Option<[bool; RCODE_COUNT]>,
-    /// A row for each query, where that is wanted.
+    /// Records one row for each query, if wanted.
     recorder: Option<Box<QueryRecorder>>,
     checker: Option<Checker>,
-    /// What clients are told, where what they do depends on it.
+    /// Outcomes for the clients, if their next query depends on them.
     pub(super) client_events: Option<Vec<ClientEvent>>,
     /// Whether the last message of a handshake waited for this thread.
     pub(super) is_behind: bool,
-    /// Why no server can be reached, as far as that is known; the last reason.
+    /// The last reason why no server could be reached.
     pub(super) failure: Option<String>,
-    /// Whether going on makes no sense.
+    /// Whether the run must end early.
     pub(super) must_abort: bool,
 }
 
-/// What a client learns.
+/// What a client is told about its query.
 pub(super) enum ClientEvent {
     /// Its query has been answered, or will not be: then the latency is that of the distributions.
     Settled { client: u32, at_ns: u64, is_answered: bool, latency_ns: u64 },
@@ -49,7 +49,7 @@ impl WorkerStats {
         Self {
             clock,
             totals: WorkerTotals::default(),
-            ledger: Ledger::new(transports.iter().copied(), timeout_ns),
+            timelines: TransportTimelines::new(transports.iter().copied(), timeout_ns),
             timeout_ns,
             expected,
             recorder: recorder.map(Box::new),
@@ -66,27 +66,27 @@ impl WorkerStats {
     }
 
     pub(super) fn queries(&mut self, transport: Transport, at_ns: u64) -> &mut Second {
-        self.ledger.at(transport, at_ns)
+        self.timelines.at(transport, at_ns)
     }
 
     pub(super) fn connections(&mut self, transport: Transport, at_ns: u64) -> &mut ConnectionSecond {
-        self.ledger.connections(transport, at_ns)
+        self.timelines.connections(transport, at_ns)
     }
 
     /// Has the account of a second at hand.
     pub(super) fn begin_second(&mut self, at_ns: u64) {
-        self.ledger.begin(at_ns);
+        self.timelines.begin(at_ns);
     }
 
-    pub(super) fn ledger(&mut self) -> &mut Ledger {
-        &mut self.ledger
+    pub(super) fn timelines(&mut self) -> &mut TransportTimelines {
+        &mut self.timelines
     }
 
-    pub(super) fn into_parts(self) -> (Ledger, WorkerTotals, Vec<WrongAnswer>) {
+    pub(super) fn into_parts(self) -> (TransportTimelines, WorkerTotals, Vec<WrongAnswer>) {
         if let Some(recorder) = self.recorder {
             recorder.finish();
         }
-        (self.ledger, self.totals, self.checker.map(Checker::into_wrong).unwrap_or_default())
+        (self.timelines, self.totals, self.checker.map(Checker::into_wrong).unwrap_or_default())
     }
 
     /// A query goes out; gives its row, which its [`Sent`] is to carry.
@@ -118,7 +118,7 @@ impl WorkerStats {
         arrival: Arrival,
         written_ns: u64,
     ) {
-        let second = self.ledger.at(transport, at_ns);
+        let second = self.timelines.at(transport, at_ns);
         second.bytes_received += message.len() as u64;
         match arrival {
             Arrival::Late { sent } => {
@@ -134,25 +134,25 @@ impl WorkerStats {
                 self.note_answer(sent, at_ns, written_ns, message, None);
             }
             Arrival::Answer { sent, rcode, is_truncated, is_first } => {
-                let second = self.ledger.at(transport, at_ns);
+                let second = self.timelines.at(transport, at_ns);
                 second.arrived += 1;
-                let second = self.ledger.at(transport, sent.sent_ns);
+                let second = self.timelines.at(transport, sent.sent_ns);
                 second.answered += 1;
                 second.rcodes[usize::from(rcode)] += 1;
                 second.truncated += u64::from(is_truncated);
-                let look = if self.expected.is_some_and(|right| !right[usize::from(rcode)]) {
+                let check = if self.expected.is_some_and(|right| !right[usize::from(rcode)]) {
                     second.unexpected += 1;
-                    Some(Look::UnexpectedRcode)
+                    Some(AnswerCheck::UnexpectedRcode)
                 } else {
                     let checker = self.checker.as_mut();
-                    checker.and_then(|checker| checker.look(sent.sent_ns, message, &mut second.checked))
+                    checker.and_then(|checker| checker.check(sent.sent_ns, message, &mut second.checked))
                 };
                 let latency_ns = at_ns.saturating_sub(sent.planned_ns);
-                second.took(latency_ns, at_ns.saturating_sub(written_ns));
+                second.record_latency(latency_ns, at_ns.saturating_sub(written_ns));
                 if is_first {
-                    self.ledger.connections(transport, sent.sent_ns).first_took(latency_ns);
+                    self.timelines.connections(transport, sent.sent_ns).record_first_latency(latency_ns);
                 }
-                self.note_answer(sent, at_ns, written_ns, message, look);
+                self.note_answer(sent, at_ns, written_ns, message, check);
                 if let Some(client_events) = &mut self.client_events {
                     let client = sent.client;
                     if is_truncated {
@@ -181,7 +181,7 @@ impl WorkerStats {
     /// A query was not answered in time.
     pub(super) fn timed_out(&mut self, transport: Transport, query: impl Into<Unanswered>) {
         let Unanswered { sent, is_first } = query.into();
-        self.ledger.time_out(transport, sent, is_first);
+        self.timelines.time_out(transport, sent, is_first);
         if let Some(recorder) = &mut self.recorder {
             recorder.timed_out(sent);
         }
@@ -191,7 +191,7 @@ impl WorkerStats {
     /// A query lost its connection. It stands in the distributions as a time-out does: its client has no answer.
     pub(super) fn lost(&mut self, transport: Transport, query: Unanswered, at_ns: u64) {
         let Unanswered { sent, is_first } = query;
-        self.ledger.lose(transport, sent, is_first);
+        self.timelines.lose(transport, sent, is_first);
         self.note_end(sent, Fate::ConnectionLost);
         self.notify_unanswered(sent, at_ns);
     }
@@ -200,16 +200,16 @@ impl WorkerStats {
     pub(super) fn left(&mut self, transport: Transport, query: impl Into<Unanswered>, is_broken_off: bool) {
         let query = query.into();
         if is_broken_off {
-            self.ledger.at(transport, query.sent.sent_ns).interrupted += 1;
+            self.timelines.at(transport, query.sent.sent_ns).interrupted += 1;
             self.note_end(query.sent, Fate::Interrupted);
         } else {
             self.timed_out(transport, query);
         }
     }
 
-    fn note_answer(&mut self, sent: Sent, at_ns: u64, written_ns: u64, message: &[u8], look: Option<Look>) {
+    fn note_answer(&mut self, sent: Sent, at_ns: u64, written_ns: u64, message: &[u8], check: Option<AnswerCheck>) {
         if let Some(recorder) = &mut self.recorder {
-            recorder.answered(sent, at_ns, written_ns, message, look);
+            recorder.answered(sent, at_ns, written_ns, message, check);
         }
     }
 
@@ -219,7 +219,7 @@ impl WorkerStats {
         }
     }
 
-    /// Its client hears that it will not be answered.
+    /// Tells the client that its query will not be answered.
     fn notify_unanswered(&mut self, sent: Sent, at_ns: u64) {
         if let Some(client_events) = &mut self.client_events {
             let latency_ns = sent.sent_ns - sent.planned_ns + self.timeout_ns;

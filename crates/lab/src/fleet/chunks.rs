@@ -1,4 +1,4 @@
-//! A file in pieces that fit a message, and back: each has its number, how many there are, and a checksum.
+//! Splits a file into chunks that fit a message, and joins them. Each has its number, the count and a checksum.
 
 use crate::limits::CHUNK_BYTES_MAX;
 use std::fmt;
@@ -6,10 +6,10 @@ use std::io::{self, Read, Write};
 
 /// Number, count and CRC-32C of what follows, 32 bits each in network order.
 const HEAD_BYTES: usize = 12;
-/// Bytes of the file in a piece.
+/// Bytes of the file in a chunk.
 const BODY_BYTES_MAX: usize = CHUNK_BYTES_MAX - HEAD_BYTES;
 
-/// Cuts.
+/// Splits a file into chunks.
 #[derive(Debug)]
 pub struct ChunkReader<R> {
     input: R,
@@ -19,16 +19,16 @@ pub struct ChunkReader<R> {
 }
 
 impl<R: Read> ChunkReader<R> {
-    /// Of a file that is so long.
+    /// For a file of `bytes` bytes.
     ///
     /// # Errors
-    /// It is longer than numbers go.
+    /// The file has more chunks than a chunk number can count.
     pub fn new(input: R, bytes: u64) -> io::Result<Self> {
         let count = count_of(bytes).ok_or(io::ErrorKind::FileTooLarge)?;
         Ok(Self { input, left: bytes, next: 0, count })
     }
 
-    /// The next; `None` after the last.
+    /// The next chunk; `None` after the last.
     ///
     /// # Errors
     /// The file cannot be read, or has become shorter.
@@ -54,7 +54,7 @@ fn count_of(bytes: u64) -> Option<u32> {
     u32::try_from(bytes.div_ceil(BODY_BYTES_MAX as u64).max(1)).ok()
 }
 
-/// Puts together.
+/// Joins chunks to a file.
 #[derive(Debug)]
 pub struct ChunkWriter<W> {
     out: W,
@@ -64,18 +64,18 @@ pub struct ChunkWriter<W> {
 }
 
 impl<W: Write> ChunkWriter<W> {
-    /// A file that is so long.
+    /// For a file of `bytes` bytes.
     ///
     /// # Errors
-    /// It is longer than numbers go.
+    /// The file has more chunks than a chunk number can count.
     pub fn new(out: W, bytes: u64) -> Result<Self, ChunkError> {
         Ok(Self { out, next: 0, count: count_of(bytes).ok_or(ChunkError::Count)?, left: bytes })
     }
 
-    /// Takes the next; one that came before is passed over. Gives whether it was the last.
+    /// Writes the next chunk and skips a repeated one. Returns whether it was the last.
     ///
     /// # Errors
-    /// [`ChunkError`]; the file is no use then.
+    /// [`ChunkError`]; the file is unusable then.
     pub fn write_chunk(&mut self, chunk: &[u8]) -> Result<bool, ChunkError> {
         let (head, body) = chunk.split_at_checked(HEAD_BYTES).ok_or(ChunkError::Short)?;
         let number_at = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
@@ -105,32 +105,32 @@ impl<W: Write> ChunkWriter<W> {
     }
 }
 
-/// Why pieces are no file.
+/// Why chunks do not make a file.
 #[derive(Debug)]
 pub enum ChunkError {
-    /// One has no head.
+    /// A chunk has no header.
     Short,
-    /// There are not as many as the file has.
+    /// The count does not match the length of the file.
     Count,
-    /// One is not what was sent.
+    /// A chunk was damaged.
     Checksum(u32),
-    /// One has not come, and those after it have.
+    /// A chunk is missing.
     Missing(u32),
-    /// One is not as long as it must be.
+    /// A chunk has the wrong length.
     Length(u32),
-    /// It cannot be written.
+    /// The file cannot be written.
     Write(io::Error),
 }
 
 impl fmt::Display for ChunkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Short => f.write_str("a piece of the file has no head"),
-            Self::Count => f.write_str("the file has another number of pieces than was announced"),
-            Self::Checksum(number) => write!(f, "piece {number} of the file is damaged"),
-            Self::Missing(number) => write!(f, "piece {number} of the file has not come"),
-            Self::Length(number) => write!(f, "piece {number} of the file has another length than was announced"),
-            Self::Write(error) => write!(f, "the file cannot be written: {error}"),
+            Self::Short => f.write_str("a chunk of the file has no header"),
+            Self::Count => f.write_str("the file has a different number of chunks than announced"),
+            Self::Checksum(number) => write!(f, "chunk {number} of the file is damaged"),
+            Self::Missing(number) => write!(f, "chunk {number} of the file is missing"),
+            Self::Length(number) => write!(f, "chunk {number} of the file has a different length than announced"),
+            Self::Write(error) => write!(f, "cannot write the file: {error}"),
         }
     }
 }
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_is_put_together() {
+    fn chunks_reassemble_to_the_file() {
         for bytes in [0, 1, BODY_BYTES_MAX, BODY_BYTES_MAX + 1, 3 * BODY_BYTES_MAX - 1] {
             let file: Vec<u8> = (0..bytes).map(|at| (at * 7 + at / 251) as u8).collect();
             let chunks = next_chunk(&file);
@@ -156,7 +156,7 @@ mod tests {
             let mut writer = ChunkWriter::new(&mut out, bytes as u64).unwrap();
             for (index, chunk) in chunks.iter().enumerate() {
                 assert_eq!(writer.write_chunk(chunk).unwrap(), index + 1 == chunks.len(), "{bytes}");
-                // A piece that comes again changes nothing.
+                // A repeated chunk changes nothing.
                 assert_eq!(writer.write_chunk(chunk).unwrap(), index + 1 == chunks.len(), "{bytes}");
             }
             assert_eq!(out, file);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told() {
+    fn damaged_chunks_are_rejected() {
         let file = vec![7; 3 * BODY_BYTES_MAX];
         let chunks = next_chunk(&file);
         let writer = || ChunkWriter::new(Vec::new(), file.len() as u64).unwrap();

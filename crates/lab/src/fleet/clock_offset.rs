@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_quickest_round_counts() {
+    fn the_fastest_sample_sets_the_offset() {
         // The other is 5,000 ahead. On the slow round all of the time passed on the way there.
         let slow = ClockSample { sent_ns: 1_000, remote_ns: 16_000, received_ns: 11_000 };
         let quick = ClockSample { sent_ns: 20_000, remote_ns: 25_110, received_ns: 20_200 };
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn the_truth_lies_within_what_is_said() {
+    fn the_true_offset_is_within_the_uncertainty() {
         // However the time of a round is shared between there and back.
         for to_remote in 0..=101_u64 {
             let sample = ClockSample { sent_ns: 1_000, remote_ns: 1_000 + to_remote + 77, received_ns: 1_101 };

@@ -1,4 +1,4 @@
-//! Many machines that carry one run out together.
+//! One run on several machines.
 //!
 //! ```text
 //!   controller                         NATS                              agent (one a host)
@@ -11,8 +11,8 @@
 //!   run folder of each <-- pieces (pulled) <-- stream;  report::merge
 //! ```
 //!
-//! Each agent gives a sign of life twice a second, and so does the controller: whoever hears none for long enough takes
-//! the other for lost. Here are the parts that both ends have in common; the two ends are the program's.
+//! Each agent and the controller send a heartbeat twice a second. A side without heartbeats for too long treats the
+//! other as lost. This module has what both ends share; the ends themselves are in the program.
 
 // What is said.
 mod message;

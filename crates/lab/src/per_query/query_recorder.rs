@@ -1,8 +1,8 @@
-//! What a worker notes of each query, from its sending until nothing more is heard of it.
+//! The row of each query of a worker, from its sending to its outcome.
 
 use super::chunk::{Answer, Chunk, Fate, Query};
 use super::writer::Message;
-use crate::answers::Look;
+use crate::answers::AnswerCheck;
 use crate::engine::Transport;
 use crate::limits::{NAME_BYTES_MAX, PER_QUERY_CHUNKS, PER_QUERY_WAITING_MAX};
 use crate::measure::Sent;
@@ -32,9 +32,9 @@ pub struct QueryRecorder {
     rows: Vec<Row>,
     free: Vec<u32>,
     /// Queries that have timed out, in that order: an answer may still come.
-    held: VecDeque<Sent>,
+    timed_out: VecDeque<Sent>,
     /// How long after its sending a query without an answer is given up for good.
-    patience_ns: u64,
+    give_up_ns: u64,
     chunk: Option<Chunk>,
     emptied: Receiver<Chunk>,
     full: Sender<Message>,
@@ -61,16 +61,16 @@ enum State {
 impl QueryRecorder {
     /// Of one worker; its chunks are made here, before the run.
     pub(super) fn new(share: (usize, usize), timeout_ns: u64, full: Sender<Message>, dropped: Arc<AtomicU64>) -> Self {
-        let (home, emptied) = channel();
+        let (give_back, emptied) = channel();
         for _ in 0..PER_QUERY_CHUNKS {
-            Chunk::new(home.clone()).go_home();
+            Chunk::new(give_back.clone()).return_to_worker();
         }
         Self {
             // Reserved, not touched: it never moves, however many wait.
             rows: Vec::with_capacity(PER_QUERY_WAITING_MAX),
             free: Vec::new(),
-            held: VecDeque::new(),
-            patience_ns: timeout_ns.saturating_mul(2),
+            timed_out: VecDeque::new(),
+            give_up_ns: timeout_ns.saturating_mul(2),
             chunk: None,
             emptied,
             full,
@@ -122,7 +122,7 @@ impl QueryRecorder {
     }
 
     /// It was answered at `at_ns`, having been written at `written_ns`; an answer after its time-out counts as late.
-    pub fn answered(&mut self, sent: Sent, at_ns: u64, written_ns: u64, message: &[u8], look: Option<Look>) {
+    pub fn answered(&mut self, sent: Sent, at_ns: u64, written_ns: u64, message: &[u8], check: Option<AnswerCheck>) {
         let Some(index) = self.find(sent) else { return };
         let row = &mut self.rows[index];
         row.query.fate = if row.state == State::TimedOut { Fate::Late } else { Fate::Answered };
@@ -132,7 +132,7 @@ impl QueryRecorder {
             rcode: header[3] & 0x0F,
             is_truncated: header[2] & 0x02 != 0,
             bytes: message.len() as u32,
-            look,
+            check,
         });
         self.write(index);
     }
@@ -141,7 +141,7 @@ impl QueryRecorder {
     pub fn timed_out(&mut self, sent: Sent) {
         if let Some(index) = self.find(sent) {
             self.rows[index].state = State::TimedOut;
-            self.held.push_back(sent);
+            self.timed_out.push_back(sent);
         }
     }
 
@@ -155,8 +155,8 @@ impl QueryRecorder {
 
     /// Gives up what timed out long ago.
     pub fn settle(&mut self, now_ns: u64) {
-        while let Some(&sent) = self.held.front().filter(|sent| sent.sent_ns + self.patience_ns < now_ns) {
-            self.held.pop_front();
+        while let Some(&sent) = self.timed_out.front().filter(|sent| sent.sent_ns + self.give_up_ns < now_ns) {
+            self.timed_out.pop_front();
             if let Some(index) = self.find(sent).filter(|&index| self.rows[index].state == State::TimedOut) {
                 self.rows[index].query.fate = Fate::TimedOut;
                 self.write(index);
@@ -275,7 +275,7 @@ mod tests {
                 assert_eq!(name, &QUERY[12..25]);
                 rows.push(*query);
             }
-            chunk.go_home();
+            chunk.return_to_worker();
         }
         rows
     }
@@ -286,7 +286,7 @@ mod tests {
         let sent: Vec<_> = (0..5).map(|at| begin(&mut recorder, at * 10)).collect();
         let mut answer = QUERY.to_vec();
         (answer[2], answer[3]) = (0x82, 0x03);
-        recorder.answered(sent[0], 300, 105, &answer, Some(Look::Right));
+        recorder.answered(sent[0], 300, 105, &answer, Some(AnswerCheck::Right));
         recorder.timed_out(sent[1]);
         recorder.timed_out(sent[2]);
         recorder.answered(sent[1], 1_500, 15, &answer, None);
@@ -309,12 +309,15 @@ mod tests {
         );
         let first = rows[0];
         assert_eq!((first.service_ns, first.client, first.rtype, first.bytes), (Some(195), Some(7), 1, 29));
-        assert_eq!(first.answer, Some(Answer { rcode: 3, is_truncated: true, bytes: 29, look: Some(Look::Right) }));
+        assert_eq!(
+            first.answer,
+            Some(Answer { rcode: 3, is_truncated: true, bytes: 29, check: Some(AnswerCheck::Right) })
+        );
         assert_eq!(dropped.load(Ordering::Relaxed), 0);
     }
 
     #[test]
-    fn an_answer_to_a_row_that_is_used_again_is_nobodys() {
+    fn an_answer_to_a_reused_row_is_ignored() {
         let (mut recorder, inbox, _) = recorder();
         let old = begin(&mut recorder, 0);
         recorder.timed_out(old);
@@ -329,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_empty_chunk_rows_are_counted_and_nobody_waits() {
+    fn without_an_empty_chunk_rows_are_dropped_and_counted() {
         let (mut recorder, inbox, dropped) = recorder();
         let room = (PER_QUERY_CHUNKS * PER_QUERY_CHUNK_ROWS) as u64;
         for at in 0..room + 7 {
@@ -346,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_question_has_no_name() {
+    fn a_message_without_a_question_has_no_name() {
         assert_eq!(question(QUERY), Some((&QUERY[12..25], 1)));
         for message in [&QUERY[..11], &QUERY[..20], &QUERY[..26], b"\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\x01\0\x01"] {
             assert_eq!(question(message), None, "{message:?}");

@@ -30,7 +30,7 @@ mod tests {
     use crate::workload::Extras;
 
     #[test]
-    fn all_of_them_can_be_read_and_ask() {
+    fn all_built_in_populations_parse() {
         for name in Population::built_in_names() {
             let population = Population::built_in(name).unwrap();
             assert!(population.generator(Extras::default(), 1).unwrap().is_some(), "{name}");

@@ -1,4 +1,4 @@
-//! The clients of one worker: who asks next, and when.
+//! The clients of one worker: which one sends next, and when.
 
 use super::draw::exponential;
 use super::file::{Arrivals, Group};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// Nanoseconds in a second.
 const SECOND_NS: f64 = 1e9;
 
-/// See the module.
+/// Schedules the queries of the clients of one worker.
 #[derive(Clone, Debug)]
 pub struct ClientScheduler {
     groups: Arc<[Group]>,
@@ -22,7 +22,7 @@ pub struct ClientScheduler {
     clients: Vec<Client>,
     due: BinaryHeap<Reverse<(u64, u32)>>,
     end_ns: u64,
-    /// Clients that wait for an answer before they think of the next query.
+    /// Clients that wait for an answer before they schedule the next query.
     thinkers: usize,
     worker_index: usize,
     worker_count: usize,
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_foreseen_is_what_is_planned() {
+    fn expected_counts_match_scheduled_queries() {
         for (what, until_s) in [
             ("", 100.0),
             ("", 33.3),

@@ -362,7 +362,7 @@ impl Population {
     }
 }
 
-/// A population whose clients have been drawn.
+/// The clients of a population, with everything about them drawn.
 #[derive(Clone, Debug)]
 pub struct Clients {
     population: Arc<Population>,

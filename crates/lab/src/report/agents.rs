@@ -14,7 +14,7 @@ pub struct AgentFigures {
     pub host: String,
     /// Queries that it was to send, where that is known before.
     pub planned: Option<u64>,
-    /// Queries that it sent; of one that was lost as far as its last sign of life tells.
+    /// Queries that it sent; of one that was lost as of its last heartbeat.
     pub sent: u64,
     /// Of these, answered in time.
     pub answered: u64,
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn what_was_not_sent_is_said() {
         let clock = ClockOffset { ahead_ns: -1_500, uncertainty_ns: 40_000 };
-        let lost = AgentFigures::new("east", "host1", Some(1_000), clock).lost(250, "no sign of life".into());
+        let lost = AgentFigures::new("east", "host1", Some(1_000), clock).lost(250, "no heartbeat".into());
         let reason = &lost.validity.reasons[0];
         assert!(reason.contains("it had sent 250, 750 were not sent") && !lost.validity.valid, "{reason}");
         let mut line = String::new();

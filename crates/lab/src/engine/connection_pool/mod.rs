@@ -1,4 +1,5 @@
-//! The connections of many clients: who has one, who waits on it, when it is given up or closed. It knows no socket.
+//! The connections of many clients: which client has which connection, its queries in flight, and when it times out or
+//! closes. It knows nothing of sockets.
 //!
 //! ```text
 //!   route --> On(slot) | Open --> add          take --> (bytes move) --> settle --> put | ended
@@ -21,13 +22,13 @@ use std::sync::Arc;
 use std::time::Duration;
 pub(super) use timers::Timers;
 
-/// How long nothing is tried after a connection has failed.
+/// How long a client waits after a failed connection.
 const RETRY_NS: u64 = 100_000_000;
-/// A run whose every connection failed for so long is given up.
+/// A run ends if every connection has failed for this long.
 const GIVE_UP_NS: u64 = 5_000_000_000;
 /// Handshakes at once, when all connections are opened before the run, or when this thread is behind with them.
 const OPENING_MAX: usize = 128;
-/// How soon a connection that may not close yet is looked at again.
+/// How soon a connection that may not close yet is checked again.
 const RECHECK_NS: u64 = 1_000_000;
 /// No connection.
 const NONE: u32 = u32::MAX;
@@ -75,7 +76,7 @@ pub(super) enum Route {
     Nowhere,
 }
 
-/// How things stood before a connection did something.
+/// The state of a connection before an event.
 pub(super) struct PriorState {
     waiting: usize,
     is_open: bool,
@@ -149,7 +150,7 @@ impl<C: PooledConnection> ConnectionPool<C> {
         self.first_failure_ns.is_some() && !self.has_opened
     }
 
-    /// Every client is to open its connection; [`ConnectionPool::next_to_open`] tells which is next.
+    /// Has every client open its connection; see [`ConnectionPool::next_to_open`].
     pub(super) fn open_all(&mut self) {
         self.to_open = (0..self.clients.len() as u32).rev().collect();
     }
@@ -220,7 +221,7 @@ impl<C: PooledConnection> ConnectionPool<C> {
         self.mark(slot);
     }
 
-    /// A slot for a connection that is about to begin; [`ConnectionPool::add`] or [`ConnectionPool::release_slot`] follows.
+    /// Reserves a slot for a new connection; [`ConnectionPool::add`] or [`ConnectionPool::release_slot`] follows.
     pub(super) fn reserve_slot(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);

@@ -1,4 +1,4 @@
-//! What a connection knows of itself, whatever it is made of.
+//! The state of a connection, for every transport.
 
 use super::super::Transport;
 use super::super::matching::Window;
@@ -7,22 +7,22 @@ use super::super::matching::Window;
 #[derive(Default)]
 pub(in crate::engine) struct ConnectionState {
     pub(in crate::engine) client: u32,
-    /// Tells it from those that had its slot before.
+    /// Distinguishes it from earlier connections in its slot.
     pub(in crate::engine) generation: u32,
-    /// Its queries that wait.
+    /// Its queries in flight.
     pub(in crate::engine) window: Window,
     pub(in crate::engine) in_flight_max: usize,
     pub(in crate::engine) began_ns: u64,
     pub(in crate::engine) opened_ns: u64,
     /// When something was last sent or received.
     pub(in crate::engine) active_ns: u64,
-    /// The one deadline that counts.
+    /// The current deadline.
     pub(in crate::engine) timer_ns: u64,
     /// The handshake is done.
     pub(in crate::engine) is_open: bool,
-    /// Nothing more is sent; it closes when nothing waits.
+    /// Nothing more is sent; it closes when no query is in flight.
     pub(in crate::engine) is_retiring: bool,
-    /// Something is to be done for it.
+    /// It needs work.
     pub(in crate::engine) is_marked: bool,
 }
 
@@ -32,7 +32,7 @@ impl ConnectionState {
         Self { client, in_flight_max, ..Self::default() }
     }
 
-    /// Whether another query may wait.
+    /// Whether another query may be sent.
     pub(in crate::engine) fn has_room(&self) -> bool {
         !self.is_retiring && self.window.waiting() < self.in_flight_max && self.window.has_room()
     }
@@ -44,7 +44,7 @@ impl ConnectionState {
         self.active_ns = now;
     }
 
-    /// Whether it has done what it was there for.
+    /// Whether it can be closed.
     pub(in crate::engine) fn is_done(&self) -> bool {
         self.is_retiring && self.is_open && self.window.waiting() == 0
     }

@@ -200,7 +200,7 @@ mod tests {
 
     /// Nagle's algorithm would have a query wait for the acknowledgement of the one before.
     #[test]
-    fn queries_on_a_connection_wait_for_no_acknowledgement() {
+    fn connections_disable_nagle() {
         let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         for source in [None, Some(Ipv4Addr::new(127, 0, 0, 7).into())] {
             let connection = connect(server.local_addr().unwrap(), source, &mut PortTurns::of_kernel(0)).unwrap();

@@ -1,11 +1,11 @@
-//! Datagrams: a few connected sockets that queries take turns on; or, where sources are told apart, one socket for all
-//! of them with an address each, or a socket for each.
+//! Datagrams: a few connected sockets used in rotation; or, for a replay, one socket per server that sets the source
+//! address of each message, or one socket per source.
 
 pub(crate) mod batch;
 pub(super) mod channel;
-// What comes from elsewhere.
+// Datagrams from other addresses than the server's.
 mod stray;
-// Sources that are told apart.
+// Replay: the source address per message, or a socket per source.
 mod per_source;
 mod pktinfo;
 
@@ -189,7 +189,7 @@ impl Datagrams {
         channel.in_flight.enter(message, sent);
     }
 
-    /// Takes in what came to a channel's port from elsewhere; gives how much.
+    /// Reads datagrams from other addresses on a channel's port. Returns how many there were.
     fn receive_strays(&mut self, index: usize, stats: &mut WorkerStats) -> io::Result<usize> {
         let Some(stray) = &self.channels[index].stray else { return Ok(0) };
         let asked = self.channels[index].server;

@@ -48,7 +48,7 @@ impl PktinfoSockets {
         let mut servers: Vec<_> = asked.map(|client| client.server).collect();
         servers.sort_unstable();
         servers.dedup();
-        let is_fast = matches!(&plan.pace, Pace::Traced(replay) if replay.manner().is_fast);
+        let is_fast = matches!(&plan.pace, Pace::Traced(replay) if replay.mode().is_fast);
         let bytes_kept = if plan.checking.is_some() { RESPONSE_BYTES_CHECKED } else { RESPONSE_BYTES_KEPT };
         let sockets = servers.into_iter().map(|server| ServerSocket::open(server, plan.socket_count, is_fast));
         let incoming = Incoming::keeping(bytes_kept).with_senders();
@@ -236,7 +236,7 @@ impl ServerSocket {
         let mut at = first;
         for alike in self.queued[first..first + count].chunk_by(|(_, one), (_, other)| one == other) {
             let bytes = (at..at + alike.len()).map(|index| self.outgoing.bytes_of(index)).sum();
-            second.sent_alike(alike[0].1, alike.len(), bytes);
+            second.record_sent_batch(alike[0].1, alike.len(), bytes);
             at += alike.len();
         }
     }
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn only_long_datagrams_of_sources_have_identifications() {
+    fn only_long_datagrams_have_an_ip_identification() {
         let Ok(raw) = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::UDP)) else {
             println!("skipped: raw sockets are not allowed here");
             return;

@@ -1,4 +1,5 @@
-//! A second socket on the port of a connected one: it takes what that one never sees, datagrams from elsewhere.
+//! A second socket on the port of a connected one. It receives the datagrams that the connected socket rejects: those
+//! from other addresses.
 //!
 //! A client expects the response from the address that it asked (RFC 2181 4.1), and a connected socket takes no other.
 //! The kernel gives a datagram to the socket that fits it best: what the server itself sends goes to the connected one,
@@ -10,7 +11,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
-/// See the module.
+/// The second socket. See the module.
 pub(super) struct StraySocket {
     pub(super) socket: UdpSocket,
 }
@@ -50,12 +51,12 @@ impl StraySocket {
         Ok((connected, Self { socket: stray }))
     }
 
-    /// Who sent what waits first.
+    /// The sender of the first pending datagram.
     pub(super) fn sender(&self) -> Option<SocketAddr> {
         self.socket.peek_from(&mut [0]).ok().map(|(_, sender)| sender)
     }
 
-    /// Datagrams that did not wait for being read.
+    /// Datagrams that the kernel dropped.
     pub(super) fn dropped(&self) -> u64 {
         u64::from(batch::dropped(&self.socket))
     }
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn each_socket_gets_what_is_its_own_and_each_pair_has_its_port() {
+    fn the_connected_socket_and_its_stray_socket_share_a_port() {
         let server = UdpSocket::bind("127.0.0.1:0").unwrap();
         let elsewhere = UdpSocket::bind("127.0.0.2:0").unwrap();
         let address = server.local_addr().unwrap();

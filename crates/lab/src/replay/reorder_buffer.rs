@@ -13,23 +13,23 @@ use std::net::SocketAddr;
 const MESSAGE_BYTES_BESIDES: usize = 128;
 
 /// See the module.
-pub(super) struct Ordered {
+pub(super) struct ReorderBuffer {
     trace: Reader,
     /// Not, where the trace is in order as it stands.
     is_sorting: bool,
-    waiting: BinaryHeap<Reverse<Held>>,
-    waiting_bytes: usize,
+    buffer: BinaryHeap<Reverse<BufferedMessage>>,
+    buffer_bytes: usize,
     bytes_max: usize,
     read: u64,
     is_over: bool,
     /// Why it cannot be read on; what came before is given first.
     error: Option<TraceError>,
-    current: Option<Held>,
+    current: Option<BufferedMessage>,
 }
 
 /// A message that waits, in the order of time and among equals in that of the trace.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Held {
+struct BufferedMessage {
     at_ns: u64,
     number: u64,
     source: SocketAddr,
@@ -38,13 +38,13 @@ struct Held {
     bytes: Vec<u8>,
 }
 
-impl Ordered {
+impl ReorderBuffer {
     pub(super) fn new(trace: Reader, is_sorting: bool) -> Self {
         Self {
             trace,
             is_sorting,
-            waiting: BinaryHeap::new(),
-            waiting_bytes: 0,
+            buffer: BinaryHeap::new(),
+            buffer_bytes: 0,
             bytes_max: REPLAY_REORDER_BYTES,
             read: 0,
             is_over: false,
@@ -61,23 +61,23 @@ impl Ordered {
         if !self.is_sorting {
             return self.trace.next();
         }
-        while !self.is_over && self.waiting_bytes < self.bytes_max {
+        while !self.is_over && self.buffer_bytes < self.bytes_max {
             self.read_one();
         }
-        self.current = self.waiting.pop().map(|Reverse(held)| held);
-        let Some(held) = &self.current else { return self.error.take().map_or(Ok(None), Err) };
-        self.waiting_bytes -= held.bytes.len() + MESSAGE_BYTES_BESIDES;
-        let Held { at_ns, source, destination, transport, .. } = *held;
-        Ok(Some(Message { at_ns, source, destination, transport, bytes: &held.bytes }))
+        self.current = self.buffer.pop().map(|Reverse(message)| message);
+        let Some(message) = &self.current else { return self.error.take().map_or(Ok(None), Err) };
+        self.buffer_bytes -= message.bytes.len() + MESSAGE_BYTES_BESIDES;
+        let BufferedMessage { at_ns, source, destination, transport, .. } = *message;
+        Ok(Some(Message { at_ns, source, destination, transport, bytes: &message.bytes }))
     }
 
     fn read_one(&mut self) {
         match self.trace.next() {
             Ok(Some(message)) => {
                 let Message { at_ns, source, destination, transport, bytes } = message;
-                self.waiting_bytes += bytes.len() + MESSAGE_BYTES_BESIDES;
+                self.buffer_bytes += bytes.len() + MESSAGE_BYTES_BESIDES;
                 let (number, bytes) = (self.read, bytes.to_vec());
-                self.waiting.push(Reverse(Held { at_ns, number, source, destination, transport, bytes }));
+                self.buffer.push(Reverse(BufferedMessage { at_ns, number, source, destination, transport, bytes }));
                 self.read += 1;
             }
             Ok(None) => self.is_over = true,
@@ -113,24 +113,24 @@ mod tests {
             writer.write(&Message { at_ns, source: place, destination: place, transport, bytes: &bytes }).unwrap();
         }
         writer.finish().unwrap();
-        let mut ordered = Ordered::new(open(&path, &Options::default()).unwrap(), true);
+        let mut ordered = ReorderBuffer::new(open(&path, &Options::default()).unwrap(), true);
         ordered.bytes_max = room * (12 + MESSAGE_BYTES_BESIDES);
         let mut times = Vec::new();
         while let Some(message) = ordered.next().unwrap() {
             times.push((message.at_ns, message.bytes[1]));
         }
         std::fs::remove_file(path).unwrap();
-        assert_eq!((times.len(), ordered.waiting_bytes), (at.len(), 0));
+        assert_eq!((times.len(), ordered.buffer_bytes), (at.len(), 0));
         times
     }
 
     #[test]
-    fn what_stands_behind_something_later_comes_before_it() {
+    fn messages_are_sorted_by_time() {
         assert_eq!(times("all", &[5, 3, 9, 3, 1], 100), [(1, 4), (3, 1), (3, 3), (5, 0), (9, 2)]);
     }
 
     #[test]
-    fn it_is_looked_for_as_far_as_memory_goes() {
+    fn sorting_is_bounded_by_memory() {
         assert_eq!(times("some", &[5, 3, 9, 4, 1, 10], 3), [(3, 1), (4, 3), (1, 4), (5, 0), (9, 2), (10, 5)]);
     }
 }

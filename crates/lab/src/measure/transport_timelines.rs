@@ -1,6 +1,6 @@
-//! A worker's account of all its transports, second by second.
+//! The statistics of all transports of a worker, second by second.
 
-use super::{ConnectionSecond, Moment, Second, Timeline, recycle};
+use super::{ConnectionSecond, Second, Timeline, TransportSecond, recycle};
 use crate::engine::Transport;
 
 /// Histograms of a second of one transport.
@@ -8,7 +8,7 @@ const HISTOGRAM_COUNT: usize = 7;
 
 /// One timeline for each transport of a run.
 #[derive(Debug)]
-pub struct Ledger {
+pub struct TransportTimelines {
     timelines: Vec<(Transport, Timeline)>,
     timeout_ns: u64,
 }
@@ -26,7 +26,7 @@ pub struct Sent {
     pub row: u32,
 }
 
-impl Ledger {
+impl TransportTimelines {
     /// An empty account of these transports; a query times out after `timeout_ns`.
     #[must_use]
     pub fn new(transports: impl IntoIterator<Item = Transport>, timeout_ns: u64) -> Self {
@@ -84,27 +84,27 @@ impl Ledger {
     fn unanswered(&mut self, transport: Transport, sent: Sent, is_first: bool) {
         let timeout_ns = self.timeout_ns;
         let latency_ns = sent.sent_ns - sent.planned_ns + timeout_ns;
-        self.at(transport, sent.sent_ns).took(latency_ns, timeout_ns);
+        self.at(transport, sent.sent_ns).record_latency(latency_ns, timeout_ns);
         if is_first {
-            self.connections(transport, sent.sent_ns).first_took(latency_ns);
+            self.connections(transport, sent.sent_ns).record_first_latency(latency_ns);
         }
     }
 
     /// Gives the next second that ended before `before_ns`, with its index, of every transport.
-    pub fn retire(&mut self, before_ns: u64) -> Option<(u64, Vec<(Transport, Moment)>)> {
+    pub fn retire(&mut self, before_ns: u64) -> Option<(u64, Vec<(Transport, TransportSecond)>)> {
         let mut index = None;
-        let mut moments = Vec::new();
+        let mut seconds = Vec::new();
         for (transport, timeline) in &mut self.timelines {
-            let (own, moment) = timeline.retire(before_ns)?;
+            let (own, second) = timeline.retire(before_ns)?;
             debug_assert!(index.is_none_or(|index| index == own));
             index = Some(own);
-            moments.push((*transport, *moment));
+            seconds.push((*transport, *second));
         }
-        index.map(|index| (index, moments))
+        index.map(|index| (index, seconds))
     }
 
     /// What is left, at the end of the run.
-    pub fn finish(mut self) -> impl Iterator<Item = (u64, Vec<(Transport, Moment)>)> {
+    pub fn finish(mut self) -> impl Iterator<Item = (u64, Vec<(Transport, TransportSecond)>)> {
         std::iter::from_fn(move || {
             let is_left = self.timelines.iter().any(|(_, timeline)| !timeline.is_empty());
             is_left.then(|| self.retire(u64::MAX)).flatten()
@@ -117,17 +117,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn transports_leave_together_and_each_with_its_own() {
-        let mut ledger = Ledger::new([Transport::Udp, Transport::Dot], 500_000_000);
-        ledger.time_out(Transport::Dot, Sent { planned_ns: 1_000, sent_ns: 2_000, client: 0, row: 0 }, true);
-        ledger.at(Transport::Udp, 1_200_000_000).answered += 1;
-        let (index, moments) = ledger.retire(1_000_000_000).unwrap();
-        let timed_out: Vec<_> = moments.iter().map(|(transport, at)| (*transport, at.queries.timed_out)).collect();
+    fn transports_retire_the_same_second() {
+        let mut timelines = TransportTimelines::new([Transport::Udp, Transport::Dot], 500_000_000);
+        timelines.time_out(Transport::Dot, Sent { planned_ns: 1_000, sent_ns: 2_000, client: 0, row: 0 }, true);
+        timelines.at(Transport::Udp, 1_200_000_000).answered += 1;
+        let (index, seconds) = timelines.retire(1_000_000_000).unwrap();
+        let timed_out: Vec<_> = seconds.iter().map(|(transport, at)| (*transport, at.queries.timed_out)).collect();
         assert_eq!((index, timed_out), (0, vec![(Transport::Udp, 0), (Transport::Dot, 1)]));
-        let first = &moments[1].1.connections.first_query;
+        let first = &seconds[1].1.connections.first_query;
         assert_eq!((first.len(), first.value_at_quantile(1.0) / 1_000_000), (1, 500));
-        assert!(ledger.retire(1_999_999_999).is_none());
-        let rest: Vec<_> = ledger.finish().map(|(index, moments)| (index, moments.len())).collect();
+        assert!(timelines.retire(1_999_999_999).is_none());
+        let rest: Vec<_> = timelines.finish().map(|(index, seconds)| (index, seconds.len())).collect();
         assert_eq!(rest, [(1, 2)]);
     }
 }

@@ -6,14 +6,14 @@ use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use trace::{Message, Reader, Tally, TraceError, read_lines, write_line};
 
 /// The program, started.
-pub struct Through {
+pub struct FilterCommand {
     child: Child,
     command: String,
 }
 
 /// How it ended.
 #[derive(Debug)]
-pub struct Ended {
+pub struct FilterExit {
     /// As the system tells it.
     pub status: ExitStatus,
     /// What it was.
@@ -23,7 +23,7 @@ pub struct Ended {
 /// Bytes that are gathered before they are written into the pipe.
 pub(super) const PIPE_BYTES: usize = 64 << 10;
 
-impl Through {
+impl FilterCommand {
     /// Starts a command of the shell.
     ///
     /// # Errors
@@ -40,10 +40,10 @@ impl Through {
     ///
     /// # Errors
     /// Of `feed`, of `each`, and when what the program writes has no lines.
-    pub fn run<F, E>(mut self, feed: F, mut each: E) -> Result<(Ended, Reader), ThroughError>
+    pub fn run<F, E>(mut self, feed: F, mut each: E) -> Result<(FilterExit, Reader), FilterError>
     where
-        F: FnOnce(&mut Pipe) -> Result<(), ThroughError> + Send,
-        E: FnMut(&Message<'_>) -> Result<(), ThroughError>,
+        F: FnOnce(&mut Pipe) -> Result<(), FilterError> + Send,
+        E: FnMut(&Message<'_>) -> Result<(), FilterError>,
     {
         let stdin = self.child.stdin.take().expect("it is piped");
         let stdout = self.child.stdout.take().expect("it is piped");
@@ -66,20 +66,20 @@ impl Through {
             };
             (feeder.join(), read)
         });
-        let status = self.child.wait().map_err(ThroughError::Pipe)?;
+        let status = self.child.wait().map_err(FilterError::Pipe)?;
         let reader = read?;
         match fed {
             Ok(fed) => fed?,
             Err(panic) => std::panic::resume_unwind(panic),
         }
-        Ok((Ended { status, command: self.command }, reader))
+        Ok((FilterExit { status, command: self.command }, reader))
     }
 }
 
 fn read_all(
     reader: &mut Reader,
-    each: &mut impl FnMut(&Message<'_>) -> Result<(), ThroughError>,
-) -> Result<(), ThroughError> {
+    each: &mut impl FnMut(&Message<'_>) -> Result<(), FilterError>,
+) -> Result<(), FilterError> {
     while let Some(message) = reader.next()? {
         each(&message)?;
     }
@@ -101,14 +101,14 @@ impl Pipe {
     ///
     /// # Errors
     /// Of the pipe.
-    pub fn write(&mut self, message: &Message<'_>) -> Result<bool, ThroughError> {
+    pub fn write(&mut self, message: &Message<'_>) -> Result<bool, FilterError> {
         if self.is_open {
             self.is_open = is_open(write_line(message, &mut self.out))?;
         }
         Ok(self.is_open)
     }
 
-    pub(super) fn end(mut self) -> Result<(), ThroughError> {
+    pub(super) fn end(mut self) -> Result<(), FilterError> {
         if self.is_open {
             is_open(self.out.flush())?;
         }
@@ -126,17 +126,17 @@ pub(crate) fn no_lines(tally: &Tally) -> Option<String> {
 }
 
 /// Whether the other end still reads.
-fn is_open(written: io::Result<()>) -> Result<bool, ThroughError> {
+fn is_open(written: io::Result<()>) -> Result<bool, FilterError> {
     match written {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(ThroughError::Pipe(error)),
+        Err(error) => Err(FilterError::Pipe(error)),
     }
 }
 
 /// Why a trace did not go through a program.
 #[derive(Debug)]
-pub enum ThroughError {
+pub enum FilterError {
     /// A pipe, or the program.
     Pipe(io::Error),
     /// What the program wrote.
@@ -145,7 +145,7 @@ pub enum ThroughError {
     Writer(io::Error),
 }
 
-impl std::fmt::Display for ThroughError {
+impl std::fmt::Display for FilterError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Pipe(error) | Self::Writer(error) => error.fmt(f),
@@ -154,9 +154,9 @@ impl std::fmt::Display for ThroughError {
     }
 }
 
-impl std::error::Error for ThroughError {}
+impl std::error::Error for FilterError {}
 
-impl From<TraceError> for ThroughError {
+impl From<TraceError> for FilterError {
     fn from(error: TraceError) -> Self {
         Self::Text(error)
     }
@@ -170,7 +170,7 @@ mod tests {
     use wire::number::Rtype;
 
     /// Sends so many queries through a program; gives the IDs that come back, and how it ended.
-    fn through(command: &str, count: u16) -> (Vec<u16>, Ended) {
+    fn through(command: &str, count: u16) -> (Vec<u16>, FilterExit) {
         let name: wire::name::Name = "www.example.com.".parse().unwrap();
         let mut ids = Vec::new();
         let feed = |pipe: &mut Pipe| {
@@ -185,7 +185,7 @@ mod tests {
             }
             Ok(())
         };
-        let started = Through::start(command).unwrap();
+        let started = FilterCommand::start(command).unwrap();
         let (ended, _) = started
             .run(feed, |message| {
                 ids.push(u16::from_be_bytes([message.bytes[0], message.bytes[1]]));
@@ -196,20 +196,20 @@ mod tests {
     }
 
     #[test]
-    fn all_lines_go_through_in_their_order() {
+    fn all_lines_pass_the_filter_in_order() {
         // Far more than both pipes hold.
         let (ids, ended) = through("cat", 30_000);
         assert!(ended.status.success() && ids.iter().copied().eq(0..30_000));
     }
 
     #[test]
-    fn a_program_that_reads_first_and_writes_then_is_waited_for() {
+    fn a_filter_may_read_all_input_before_writing() {
         let (ids, ended) = through("sort -k 7,7nr", 20_000);
         assert!(ended.status.success() && ids.iter().copied().eq((0..20_000).rev()));
     }
 
     #[test]
-    fn a_program_may_end_early_and_its_code_is_told() {
+    fn a_filter_may_exit_early_with_its_exit_code() {
         let (ids, ended) = through("head -n 5", 30_000);
         assert!(ended.status.success() && ids == [0, 1, 2, 3, 4]);
         let (ids, ended) = through("head -n 2; exit 7", 30_000);
@@ -219,22 +219,22 @@ mod tests {
     }
 
     #[test]
-    fn whoever_reads_no_further_ends_the_program() {
-        let started = Through::start("yes '1.5 ::1 1 ::1 53 tcp 1 QUERY NOERROR - . IN NS - -'").unwrap();
+    fn a_writer_error_kills_the_filter() {
+        let started = FilterCommand::start("yes '1.5 ::1 1 ::1 53 tcp 1 QUERY NOERROR - . IN NS - -'").unwrap();
         let mut count = 0;
         let stopped = started.run(
             |_| Ok(()),
             |_| {
                 count += 1;
-                if count < 3 { Ok(()) } else { Err(ThroughError::Writer(io::ErrorKind::StorageFull.into())) }
+                if count < 3 { Ok(()) } else { Err(FilterError::Writer(io::ErrorKind::StorageFull.into())) }
             },
         );
-        assert!(matches!(stopped, Err(ThroughError::Writer(_))) && count == 3);
+        assert!(matches!(stopped, Err(FilterError::Writer(_))) && count == 3);
     }
 
     #[test]
-    fn lines_that_are_none_are_counted() {
-        let (ended, reader) = Through::start("echo nonsense").unwrap().run(|_| Ok(()), |_| Ok(())).unwrap();
+    fn malformed_lines_are_counted() {
+        let (ended, reader) = FilterCommand::start("echo nonsense").unwrap().run(|_| Ok(()), |_| Ok(())).unwrap();
         assert!(ended.status.success() && reader.tally().unread(trace::Unread::LineMalformed) == 1);
     }
 }

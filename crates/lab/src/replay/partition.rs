@@ -4,9 +4,9 @@
 //! times are those of the run.
 
 use super::input::Input;
-use super::order::Ordered;
 use super::picker::{Pick, Picker, Selection};
-use super::{ReplayError, Sharing, Survey};
+use super::reorder_buffer::ReorderBuffer;
+use super::{RendezvousHash, ReplayError, Survey};
 use ::trace::mutate::Plan;
 use ::trace::{Format, Message, Options, Transport, Writer};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -18,14 +18,14 @@ const ORIGIN_NS: u64 = 0;
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub struct Division {
+pub struct PartitionedTrace {
     /// What the first reading found: of the whole.
     pub survey: Survey,
     /// The file of each process, and the queries in it.
-    pub shares: Vec<(PathBuf, u64)>,
+    pub partitions: Vec<(PathBuf, u64)>,
 }
 
-impl Division {
+impl PartitionedTrace {
     /// The time of each share at which the run begins.
     #[must_use]
     pub const fn origin_ns(&self) -> u64 {
@@ -37,25 +37,25 @@ impl Division {
 ///
 /// # Errors
 /// [`ReplayError`], when the trace is no use, or a share cannot be written.
-pub fn divide(
+pub fn partition_trace(
     trace: &Path,
     reading: &Options,
     selection: Selection,
     rules: Option<&Plan>,
-    sharing: &Sharing,
+    hash: &RendezvousHash,
     folder: &Path,
-) -> Result<Division, ReplayError> {
+) -> Result<PartitionedTrace, ReplayError> {
     hierarchy::refuse_stream(trace).map_err(ReplayError::Stream)?;
     let input = Input::new(trace, reading.clone(), rules.cloned().map(Arc::new), None);
     let survey = Survey::take(&input, selection)?;
     let mut files = Vec::new();
-    for index in 0..sharing.count() {
+    for index in 0..hash.count() {
         let path = folder.join(format!("{index}.catrace"));
         let writer = Writer::create(&path, Format::Binary).map_err(|error| ReplayError::Spool(path.clone(), error))?;
         files.push((path, writer, 0));
     }
     let read = ::trace::open(trace, reading).map_err(|error| ReplayError::Trace(trace.to_owned(), error))?;
-    let mut read = Ordered::new(read, survey.is_sorted);
+    let mut read = ReorderBuffer::new(read, survey.is_sorted);
     let mut picker = Picker::new(selection).after(rules).map_err(ReplayError::Rules)?;
     // Of a damaged trace the survey says so.
     while let Ok(Some(message)) = read.next() {
@@ -64,7 +64,7 @@ pub fn divide(
             Pick::Nothing => continue,
             Pick::Query(query) => query,
         };
-        let Some((path, writer, count)) = files.get_mut(sharing.owner(query.source)) else { break };
+        let Some((path, writer, count)) = files.get_mut(hash.owner(query.source)) else { break };
         let message = Message {
             at_ns: ORIGIN_NS + query.planned_ns,
             source: SocketAddr::new(query.source, 0),
@@ -75,13 +75,13 @@ pub fn divide(
         writer.write(&message).map_err(|error| ReplayError::Spool(path.clone(), error))?;
         *count += 1;
     }
-    let mut shares = Vec::new();
+    let mut partitions = Vec::new();
     for (path, writer, count) in files {
         let written = count - writer.left_out();
         writer.finish().map_err(|error| ReplayError::Spool(path.clone(), error))?;
-        shares.push((path, written));
+        partitions.push((path, written));
     }
-    Ok(Division { survey, shares })
+    Ok(PartitionedTrace { survey, partitions })
 }
 
 /// Nobody's: each process knows itself whom it asks.
@@ -109,7 +109,7 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
     #[test]
-    fn every_query_is_in_one_share_at_its_time() {
+    fn every_query_is_in_one_partition_at_its_time() {
         let folder = std::env::temp_dir().join(format!("catlab-division-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("trace.txt");
@@ -125,11 +125,11 @@ mod tests {
         }
         writer.finish().unwrap();
         let selection = Selection { speed: 2.0, ..Selection::default() };
-        let sharing = Sharing::new(["one", "two", "three"]);
-        let division = divide(&path, &Options::default(), selection, None, &sharing, &folder).unwrap();
+        let hash = RendezvousHash::new(["one", "two", "three"]);
+        let division = partition_trace(&path, &Options::default(), selection, None, &hash, &folder).unwrap();
         assert_eq!(division.survey.queries, 600);
         let (mut seen, mut owners) = (BTreeSet::new(), BTreeMap::new());
-        for (index, (path, count)) in division.shares.iter().enumerate() {
+        for (index, (path, count)) in division.partitions.iter().enumerate() {
             let (mut share, mut read) = (::trace::open(path, &Options::default()).unwrap(), 0);
             while let Some(message) = share.next().unwrap() {
                 let number = u32::from(u16::from_be_bytes([message.bytes[0], message.bytes[1]]));

@@ -1,18 +1,18 @@
-//! Which of several processes sends for a source.
+//! Which process sends the queries of a source.
 //!
-//! By rendezvous hashing: each process has a weight for each source, and the largest one has it. So whoever knows the
-//! names knows who has which, and when a process goes only its own sources move.
+//! By rendezvous hashing: each process has a weight for each source, and the largest wins. So every process
+//! computes the same assignment from the names, and when a process leaves only its own sources move.
 
 use crate::byte_hash;
 use std::net::IpAddr;
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub struct Sharing {
+pub struct RendezvousHash {
     seeds: Vec<u64>,
 }
 
-impl Sharing {
+impl RendezvousHash {
     /// Among processes with these names, each of which is another one.
     pub fn new<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> Self {
         Self { seeds: names.into_iter().map(|name| mixed(byte_hash::of(name.as_ref().as_bytes()))).collect() }
@@ -56,17 +56,17 @@ mod tests {
     }
 
     #[test]
-    fn every_process_has_about_as_many() {
-        let sharing = Sharing::new(["a", "b", "c", "d"]);
+    fn sources_are_spread_evenly() {
+        let hash = RendezvousHash::new(["a", "b", "c", "d"]);
         let mut counts = [0_usize; 4];
-        sources().for_each(|source| counts[sharing.owner(source)] += 1);
+        sources().for_each(|source| counts[hash.owner(source)] += 1);
         // Of 10,000 each: six deviations of chance are 520.
         assert!(counts.iter().all(|count| count.abs_diff(10_000) < 520), "{counts:?}");
     }
 
     #[test]
-    fn only_the_sources_of_one_that_goes_move() {
-        let [before, after] = [Sharing::new(["a", "b", "c"]), Sharing::new(["a", "c"])];
+    fn only_the_sources_of_a_removed_process_move() {
+        let [before, after] = [RendezvousHash::new(["a", "b", "c"]), RendezvousHash::new(["a", "c"])];
         let (mut moved, mut stayed) = (0, 0);
         for source in sources() {
             match (before.owner(source), after.owner(source)) {
@@ -79,12 +79,12 @@ mod tests {
     }
 
     #[test]
-    fn one_has_all_and_a_mapped_address_is_its_own() {
-        assert!(sources().all(|source| Sharing::new(["only"]).owner(source) == 0));
-        let sharing = Sharing::new(["a", "b", "c"]);
+    fn mapped_ipv4_addresses_hash_as_ipv4() {
+        assert!(sources().all(|source| RendezvousHash::new(["only"]).owner(source) == 0));
+        let hash = RendezvousHash::new(["a", "b", "c"]);
         for number in 0..200_u32 {
             let address = Ipv4Addr::from(0xC000_0200 + number);
-            assert_eq!(sharing.owner(address.into()), sharing.owner(address.to_ipv6_mapped().into()));
+            assert_eq!(hash.owner(address.into()), hash.owner(address.to_ipv6_mapped().into()));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A program that changes a trace while what it writes is read: nothing is written down, and it ends when nobody reads.
 
-use super::through::PIPE_BYTES;
-use super::{Fed, Pipe, ThroughError, no_lines};
+use super::filter_command::PIPE_BYTES;
+use super::{FilterError, FilterInput, Pipe, no_lines};
 use crate::limits::LIVE_END_MAX;
 use std::io::{self, BufReader};
 use std::os::unix::process::CommandExt;
@@ -18,16 +18,16 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 const FED_END_MAX: Duration = Duration::from_secs(1);
 
 /// The program, which runs, and the thread that feeds it. When this goes, the program is killed.
-pub(crate) struct Live {
+pub(crate) struct StreamingFilter {
     child: Child,
     /// What became of the feeding, once it has ended.
-    fed: Receiver<Result<Option<String>, ThroughError>>,
-    leash: Leash,
+    fed: Receiver<Result<Option<String>, FilterError>>,
+    kill_handle: KillHandle,
 }
 
 /// How it came to its end, if it has not failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum LiveEnd {
+pub(crate) enum StreamEnd {
     /// By itself.
     Whole,
     /// By itself, after a trace that could not be read on, for this reason.
@@ -36,24 +36,24 @@ pub(crate) enum LiveEnd {
     Stopped,
 }
 
-impl Live {
+impl StreamingFilter {
     /// Starts a command of the shell, as a process group of its own: all that it starts ends with it, and a key that
     /// stops this program does not stop that one first.
     ///
     /// # Errors
     /// When there is no shell, or no thread.
-    pub(crate) fn start(command: &str, fed: Fed, leash: Leash) -> io::Result<(Reader, Self)> {
+    pub(crate) fn start(command: &str, fed: FilterInput, kill_handle: KillHandle) -> io::Result<(Reader, Self)> {
         let mut shell = Command::new("sh");
         shell.args(["-c", command]).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         let mut child = shell.spawn()?;
         let stdin = child.stdin.take().expect("it is piped");
         let stdout = child.stdout.take().expect("it is piped");
-        leash.hold(child.id());
+        kill_handle.hold(child.id());
         let (tell, told) = channel();
-        let live = Self { child, fed: told, leash: leash.clone() };
+        let live = Self { child, fed: told, kill_handle: kill_handle.clone() };
         let feed = move || {
             let mut pipe = Pipe::new(stdin);
-            let fed = fed.feed(&mut pipe, || !leash.is_stopped());
+            let fed = fed.feed(&mut pipe, || !kill_handle.is_stopped());
             // Nobody may want to know.
             let _told = tell.send(pipe.end().and(fed));
         };
@@ -62,18 +62,18 @@ impl Live {
     }
 
     /// What ends it from elsewhere.
-    pub(crate) fn leash(&self) -> Leash {
-        self.leash.clone()
+    pub(crate) fn kill_handle(&self) -> KillHandle {
+        self.kill_handle.clone()
     }
 
     /// All that it writes has been read, of which this is the tally: waits for its end, which has to come soon.
     ///
     /// # Errors
     /// How the program failed, if it did; not when it was ended from here.
-    pub(crate) fn end(mut self, lines: &Tally) -> Result<LiveEnd, String> {
+    pub(crate) fn end(mut self, lines: &Tally) -> Result<StreamEnd, String> {
         let status = self.wait().map_err(|error| error.to_string())?;
-        if self.leash.is_stopped() {
-            return Ok(LiveEnd::Stopped);
+        if self.kill_handle.is_stopped() {
+            return Ok(StreamEnd::Stopped);
         }
         let Some(status) = status else {
             return Err(format!("{} s after the end of what it wrote it was still there", LIVE_END_MAX.as_secs()));
@@ -86,9 +86,9 @@ impl Live {
         }
         match self.fed.recv_timeout(FED_END_MAX) {
             Ok(Err(error)) => Err(error.to_string()),
-            Ok(Ok(Some(reason))) => Ok(LiveEnd::Damaged(reason)),
+            Ok(Ok(Some(reason))) => Ok(StreamEnd::Damaged(reason)),
             // What the program has started and left behind holds the pipe; that it was not read to its end is no error.
-            Ok(Ok(None)) | Err(RecvTimeoutError::Timeout) => Ok(LiveEnd::Whole),
+            Ok(Ok(None)) | Err(RecvTimeoutError::Timeout) => Ok(StreamEnd::Whole),
             Err(RecvTimeoutError::Disconnected) => Err("what feeds it panicked".to_owned()),
         }
     }
@@ -99,7 +99,7 @@ impl Live {
         loop {
             let status = {
                 // Nobody kills a group whose number may be another's by then.
-                let mut group = self.leash.group();
+                let mut group = self.kill_handle.group();
                 let status = self.child.try_wait()?;
                 if status.is_some() {
                     *group = None;
@@ -114,9 +114,9 @@ impl Live {
     }
 }
 
-impl Drop for Live {
+impl Drop for StreamingFilter {
     fn drop(&mut self) {
-        self.leash.stop();
+        self.kill_handle.stop();
         // The shell at least, where there is no `kill`; nothing happens to one that has ended.
         let _ended = self.child.kill().and_then(|()| self.child.wait());
         // With nobody at the other end of its pipe it has nothing to wait for.
@@ -126,7 +126,7 @@ impl Drop for Live {
 
 /// Ends a program from another thread than the one that reads what it writes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Leash(Arc<Held>);
+pub(crate) struct KillHandle(Arc<Held>);
 
 #[derive(Debug, Default)]
 struct Held {
@@ -136,7 +136,7 @@ struct Held {
     is_read: AtomicBool,
 }
 
-impl Leash {
+impl KillHandle {
     /// Kills the program and all that it has started; what it writes then ends.
     pub(crate) fn stop(&self) {
         self.0.is_stopped.store(true, Ordering::Release);

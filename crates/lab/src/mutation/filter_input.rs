@@ -1,25 +1,25 @@
 //! What a program reads: a trace, changed by rules first where there are any.
 
-use super::{Pipe, ThroughError};
+use super::{FilterError, Pipe};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use trace::mutate::{Mutator, Plan, PlanError};
 use trace::{Options, Reader, TraceError, open};
 
 /// See the module.
-pub(crate) struct Fed {
+pub(crate) struct FilterInput {
     reader: Reader,
     mutator: Option<Mutator>,
 }
 
-impl Fed {
+impl FilterInput {
     /// Opens the trace; rules begin anew.
     ///
     /// # Errors
-    /// [`FedError`].
-    pub(crate) fn open(trace: &Path, reading: &Options, rules: Option<&Plan>) -> Result<Self, FedError> {
-        let mutator = rules.cloned().map(Mutator::new).transpose().map_err(FedError::Rules)?;
-        let reader = open(trace, reading).map_err(|error| FedError::Trace(trace.to_owned(), error))?;
+    /// [`FilterInputError`].
+    pub(crate) fn open(trace: &Path, reading: &Options, rules: Option<&Plan>) -> Result<Self, FilterInputError> {
+        let mutator = rules.cloned().map(Mutator::new).transpose().map_err(FilterInputError::Rules)?;
+        let reader = open(trace, reading).map_err(|error| FilterInputError::Trace(trace.to_owned(), error))?;
         Ok(Self { reader, mutator })
     }
 
@@ -28,11 +28,7 @@ impl Fed {
     ///
     /// # Errors
     /// Of the pipe.
-    pub(crate) fn feed(
-        mut self,
-        pipe: &mut Pipe,
-        is_wanted: impl Fn() -> bool,
-    ) -> Result<Option<String>, ThroughError> {
+    pub(crate) fn feed(mut self, pipe: &mut Pipe, is_wanted: impl Fn() -> bool) -> Result<Option<String>, FilterError> {
         while is_wanted() {
             let message = match self.reader.next() {
                 Ok(Some(message)) => message,
@@ -53,14 +49,14 @@ impl Fed {
 
 /// Why nothing can be fed.
 #[derive(Debug)]
-pub enum FedError {
+pub enum FilterInputError {
     /// The trace cannot be read.
     Trace(PathBuf, TraceError),
     /// Rules that cannot be carried out.
     Rules(PlanError),
 }
 
-impl fmt::Display for FedError {
+impl fmt::Display for FilterInputError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Trace(path, error) => write!(f, "{}: {error}", path.display()),
@@ -69,4 +65,4 @@ impl fmt::Display for FedError {
     }
 }
 
-impl std::error::Error for FedError {}
+impl std::error::Error for FilterInputError {}
