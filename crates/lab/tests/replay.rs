@@ -268,7 +268,7 @@ fn a_silent_source_closes_and_one_transport_may_be_forced_on_all() {
         let selection = Selection { transport: Some(transport), ..Selection::default() };
         let replay = replay(&path, selection, ReplayMode::default(), &route(echo.address(transport), None));
         let mut plan = plan(replay, 1);
-        plan.habits.idle_timeout = Some(Duration::from_millis(1_200));
+        plan.connection_policy.idle_timeout = Some(Duration::from_millis(1_200));
         let (outcome, _) = measure(&plan);
         assert_eq!((outcome.total.sent, outcome.total.answered), (100, 100), "{transport}");
         let counts = echo.counts();

@@ -1,8 +1,8 @@
 //! What goes on beside the queries: updates, zones that come and go, transfers. Each ends with its turn.
 
 use super::Options;
+use super::catamaran_server::CatamaranServer;
 use super::machine::pinned;
-use super::own::Own;
 use super::sides::APEX;
 use lab::engine::Transport;
 use lab::report::Run;
@@ -59,7 +59,7 @@ impl FromStr for Kind {
 pub(crate) fn disturb(
     kind: Kind,
     options: &Options,
-    own: &Own,
+    own: &CatamaranServer,
     zone: &Path,
     round: u64,
     seconds: u64,
@@ -85,7 +85,7 @@ pub(crate) fn disturb(
 }
 
 /// Names drawn from all of the zone's, spread evenly over the turn.
-fn updates(options: &Options, own: &Own, round: u64, seconds: u64) -> Result<u64, String> {
+fn updates(options: &Options, own: &CatamaranServer, round: u64, seconds: u64) -> Result<u64, String> {
     let out: PathBuf = options.folder.join("updates");
     let rate = options.changes as f64 / options.names_each as f64 / options.rounds as f64 / seconds as f64;
     // Before the generator, which is never idle: behind it they would come a few times a second, hundreds at once. What

@@ -5,6 +5,9 @@
 //!   writer core: updates | zone add, zone remove | dig AXFR  ----------->
 //! ```
 
+#[path = "../support/catamaran_server.rs"]
+#[expect(dead_code, reason = "what only the other benches want")]
+mod catamaran_server;
 #[path = "../support/command.rs"]
 #[expect(dead_code, reason = "what only the other benches want")]
 mod command;
@@ -19,9 +22,6 @@ mod load;
 #[path = "../support/machine.rs"]
 #[expect(dead_code, reason = "what only the other benches want")]
 mod machine;
-#[path = "../support/own.rs"]
-#[expect(dead_code, reason = "what only the other benches want")]
-mod own;
 mod sides;
 mod stops;
 #[path = "../support/table.rs"]

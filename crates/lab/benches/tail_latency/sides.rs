@@ -1,12 +1,12 @@
 //! Turns without and with something going on beside the queries, and how the slowest ones compare.
 
 use super::Options;
+use super::catamaran_server::CatamaranServer;
 use super::disturbance::{Kind, disturb};
 use super::every_second;
 use super::load;
 use super::machine::{Meter, pinned};
-use super::own::Own;
-use super::stops::{STOP_MIN, Stops, Unstopped, Watch};
+use super::stops::{RunsWithoutStops, STOP_MIN, Stops, Watch};
 use super::table::{Row, Verdict, spread, thousands};
 use lab::report::Run;
 use lab::report::regression::{QuantileRatio, Since, compare_quantile, compare_seconds};
@@ -60,7 +60,7 @@ struct Side {
 /// Each disturbance against the same server when nothing goes on.
 pub(crate) fn of_all(options: &Options) -> Result<Vec<Row>, String> {
     let zone = make_zone(&options.folder, options.names)?;
-    let own = Own::start(
+    let own = CatamaranServer::start(
         &options.folder.join("server"),
         &[(APEX, &zone)],
         &options.server_cores,
@@ -107,7 +107,7 @@ pub(crate) fn of_all(options: &Options) -> Result<Vec<Row>, String> {
 #[expect(clippy::too_many_arguments, reason = "what a turn is made of")]
 fn turn(
     options: &Options,
-    own: &Own,
+    own: &CatamaranServer,
     zone: &Path,
     what: Option<Kind>,
     round: u64,
@@ -148,7 +148,7 @@ fn turn(
 }
 
 /// Waits until the server has nothing left to do of what was before.
-fn settle(own: &Own) -> Result<(), String> {
+fn settle(own: &CatamaranServer) -> Result<(), String> {
     for _ in 0..SETTLE_TRIES_MAX {
         let meter = Meter::start(own.pids());
         std::thread::sleep(SETTLE);
@@ -171,7 +171,7 @@ fn keep(folder: &Path, kind: Kind, sides: [&Side; 2]) -> Result<(), String> {
 }
 
 /// Asks for names all over the zone.
-fn queries(options: &Options, own: &Own, seconds: u64, pace: &[&str], seed: u64) -> Result<Run, String> {
+fn queries(options: &Options, own: &CatamaranServer, seconds: u64, pace: &[&str], seed: u64) -> Result<Run, String> {
     let catlab = pinned(options.tool_core, &options.catlab);
     // Where that is not allowed, `nice` says so and goes on.
     let mut command = Command::new("nice");
@@ -185,7 +185,7 @@ fn queries(options: &Options, own: &Own, seconds: u64, pace: &[&str], seed: u64)
 }
 
 /// Answers a second in a closed loop: the median of some.
-fn limit(options: &Options, own: &Own) -> Result<f64, String> {
+fn limit(options: &Options, own: &CatamaranServer) -> Result<f64, String> {
     let mut rates = Vec::new();
     for probe in 0..PROBES {
         let in_flight = IN_FLIGHT.to_string();
@@ -295,7 +295,7 @@ fn done(options: &Options, kind: Kind, disturbed: &Side) -> String {
 }
 
 /// How many seconds of both sides are left out, and for what.
-fn left_out(sides: [(&Side, &Unstopped); 2]) -> String {
+fn left_out(sides: [(&Side, &RunsWithoutStops); 2]) -> String {
     let seconds = |side: &Side| side.runs.iter().map(|run| run.sending().count()).sum::<usize>();
     let [still, disturbed] = sides.map(|(side, without)| format!("{} of {}", without.seconds_left_out, seconds(side)));
     let [longest, longest_disturbed] = sides.map(|(_, without)| without.longest_ms);

@@ -103,7 +103,7 @@ impl Stop {
 pub(crate) struct Stops(Vec<Stop>);
 
 /// A side without the seconds in which the machine stood still.
-pub(crate) struct Unstopped {
+pub(crate) struct RunsWithoutStops {
     pub(crate) runs: Vec<Run>,
     pub(crate) seconds_left_out: usize,
     /// The longest stop in these.
@@ -112,8 +112,8 @@ pub(crate) struct Unstopped {
 
 impl Stops {
     /// The same runs without the seconds in which one of the cores stood still.
-    pub(crate) fn leave_out(&self, runs: &[Run]) -> Unstopped {
-        let mut unstopped = Unstopped { runs: runs.to_vec(), seconds_left_out: 0, longest_ms: 0.0 };
+    pub(crate) fn leave_out(&self, runs: &[Run]) -> RunsWithoutStops {
+        let mut unstopped = RunsWithoutStops { runs: runs.to_vec(), seconds_left_out: 0, longest_ms: 0.0 };
         for run in &mut unstopped.runs {
             let started = run.recording.started.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
             let sending: Vec<f64> = run.sending().map(|row| row.start_seconds).collect();

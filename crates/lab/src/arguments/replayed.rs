@@ -6,7 +6,7 @@ use super::parse::{parse_duration, parse_sockets, parse_timeout, parse_workers};
 use super::target::Ownership;
 use crate::command_trace::{Named, SideArguments};
 use clap::{Args, ValueEnum};
-use lab::engine::{Habits, Pace, Plan, Transport};
+use lab::engine::{ConnectionPolicy, Pace, Plan, Transport};
 use lab::limits::RUN_MAX;
 use lab::mutation::{TempTrace, TransportShares, parse_transports};
 use lab::population::Server;
@@ -125,13 +125,16 @@ impl Replayed {
         servers.dedup();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let workers = self.workers.unwrap_or(cores.div_ceil(2)).min(replay.survey().source_count());
-        let habits = self.connections.habits();
+        let connection_policy = self.connections.connection_policy();
         Ok(Plan {
             transport: self.only_transport().unwrap_or(Transport::Udp),
             timeout: self.timeout,
             worker_count: workers.max(1),
             socket_count: self.sockets,
-            habits: Habits { idle_timeout: habits.idle_timeout.or(Some(IDLE_TIMEOUT)), ..habits },
+            connection_policy: ConnectionPolicy {
+                idle_timeout: connection_policy.idle_timeout.or(Some(IDLE_TIMEOUT)),
+                ..connection_policy
+            },
             handshake_timeout: self.connections.handshake_timeout,
             tls: self.connections.tls(),
             http: self.connections.http(),

@@ -37,7 +37,7 @@ mod system;
 mod usage;
 
 pub use collect::{Outcome, Progress, TransportResults, WorkerTotals, run};
-pub use endpoint::{Endpoint, Habits};
+pub use endpoint::{ConnectionPolicy, Endpoint};
 pub(crate) use port_count::range as port_range;
 pub use stream::HttpPlan;
 pub use system::raise_open_files;
@@ -124,7 +124,7 @@ pub struct Plan {
     /// Connections of each worker when clients are all alike.
     pub connection_count: usize,
     /// How those connections are used.
-    pub habits: Habits,
+    pub connection_policy: ConnectionPolicy,
     /// How long a connection and its handshake may take.
     pub handshake_timeout: Duration,
     /// Which certificates to trust.
@@ -160,7 +160,7 @@ impl Plan {
             worker_count: 1,
             socket_count: 8,
             connection_count: 8,
-            habits: Habits::default(),
+            connection_policy: ConnectionPolicy::default(),
             handshake_timeout: Duration::from_secs(5),
             tls: TlsPlan::default(),
             http: HttpPlan::default(),
@@ -194,7 +194,7 @@ impl Plan {
     pub fn idle_timeout(&self) -> Option<Duration> {
         match &self.pace {
             Pace::Population { population, .. } => population.idle_timeout(),
-            _ => self.habits.idle_timeout,
+            _ => self.connection_policy.idle_timeout,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The transports of one worker.
 
 use super::clock::{Clock, StampClock};
-use super::endpoint::{Endpoint, Habits};
+use super::endpoint::{ConnectionPolicy, Endpoint};
 use super::quic::Quic;
 use super::stream::Streams;
 use super::udp::{Datagrams, PerSourceSockets, PktinfoSockets};
@@ -30,7 +30,7 @@ impl Transports {
     pub(super) fn open(
         plan: &Plan,
         index: usize,
-        (clients, habits): (&Arc<[Endpoint]>, &Arc<[Habits]>),
+        (clients, policies): (&Arc<[Endpoint]>, &Arc<[ConnectionPolicy]>),
         used: &[Transport],
         clock: Clock,
     ) -> io::Result<Self> {
@@ -39,10 +39,10 @@ impl Transports {
             opened.open_datagrams(plan, clients, StampClock::new(clock))?;
         }
         if used.iter().any(|transport| matches!(transport, Transport::Tcp | Transport::Dot | Transport::Doh)) {
-            opened.streams = Some(Streams::new(plan, index, Arc::clone(clients), Arc::clone(habits), clock)?);
+            opened.streams = Some(Streams::new(plan, index, Arc::clone(clients), Arc::clone(policies), clock)?);
         }
         if used.contains(&Transport::Doq) {
-            opened.quic = Some(Quic::new(plan, index, Arc::clone(clients), Arc::clone(habits), clock)?);
+            opened.quic = Some(Quic::new(plan, index, Arc::clone(clients), Arc::clone(policies), clock)?);
         }
         Ok(opened)
     }

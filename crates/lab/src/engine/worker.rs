@@ -2,7 +2,7 @@
 
 use super::clock::Clock;
 use super::collect::WorkerReport;
-use super::endpoint::{self, Endpoint, Habits};
+use super::endpoint::{self, ConnectionPolicy, Endpoint};
 use super::query_source::{DueQuery, QuerySource};
 use super::system;
 use super::transports::Transports;
@@ -49,7 +49,7 @@ pub(super) struct Worker {
     source: QuerySource,
     workload: Workload,
     clients: Arc<[Endpoint]>,
-    habits: Arc<[Habits]>,
+    policies: Arc<[ConnectionPolicy]>,
     /// After this time nothing more is sent.
     give_up_ns: u64,
     transports: Transports,
@@ -76,13 +76,15 @@ impl Worker {
         let clock = Clock::provisional();
         let source = QuerySource::new(plan, index, feed);
         let (place, places) = plan.worker_position(index);
-        let (clients, habits): (Arc<[Endpoint]>, Arc<[Habits]>) = match (&source, &plan.pace) {
-            (QuerySource::Population(scheduler), _) => (scheduler.endpoints().into(), scheduler.habits().into()),
-            (_, Pace::Traced(replay)) => (replay.endpoints(index, plan.worker_count).into(), [plan.habits].into()),
-            _ => (endpoint::uniform(plan, index).into(), [plan.habits].into()),
+        let (clients, policies): (Arc<[Endpoint]>, Arc<[ConnectionPolicy]>) = match (&source, &plan.pace) {
+            (QuerySource::Population(scheduler), _) => (scheduler.endpoints().into(), scheduler.policies().into()),
+            (_, Pace::Traced(replay)) => {
+                (replay.endpoints(index, plan.worker_count).into(), [plan.connection_policy].into())
+            }
+            _ => (endpoint::uniform(plan, index).into(), [plan.connection_policy].into()),
         };
-        let used = transports_of(plan, &clients, &habits);
-        let mut transports = Transports::open(plan, index, (&clients, &habits), &used, clock)?;
+        let used = transports_of(plan, &clients, &policies);
+        let mut transports = Transports::open(plan, index, (&clients, &policies), &used, clock)?;
         let mut watched = Vec::new();
         transports.all().for_each(|driver| driver.watch(&mut watched));
         Ok(Self {
@@ -90,7 +92,7 @@ impl Worker {
             source,
             workload: plan.workload.for_worker(place, places),
             clients,
-            habits,
+            policies,
             give_up_ns: match &plan.pace {
                 Pace::Traced(replay) if replay.mode().is_fast => RUN_MAX,
                 pace => 2 * pace.duration() + OVERDUE_MIN,
@@ -379,7 +381,7 @@ impl Worker {
     fn follow_truncation(&mut self, client: u32, at_ns: u64, answer: &[u8]) -> io::Result<()> {
         let endpoint = self.clients[client as usize];
         let (true, Some(streams)) =
-            (self.habits[usize::from(endpoint.habits)].follows_truncation, &mut self.transports.streams)
+            (self.policies[usize::from(endpoint.policy)].follows_truncation, &mut self.transports.streams)
         else {
             return Ok(());
         };
@@ -465,14 +467,14 @@ fn parties(clients: &[Endpoint], client: u32, transport: Transport) -> Parties {
 }
 
 /// Which transports the clients use, and the one that truncated answers need.
-fn transports_of(plan: &Plan, clients: &[Endpoint], habits: &[Habits]) -> Vec<Transport> {
+fn transports_of(plan: &Plan, clients: &[Endpoint], policies: &[ConnectionPolicy]) -> Vec<Transport> {
     let mut used: Vec<_> = clients.iter().map(|client| client.transport).collect();
     if clients.is_empty() {
         used.push(plan.transport);
     }
     used.sort_unstable();
     used.dedup();
-    let follows = |client: &Endpoint| habits[usize::from(client.habits)].follows_truncation;
+    let follows = |client: &Endpoint| policies[usize::from(client.policy)].follows_truncation;
     if clients.iter().any(|client| client.transport == Transport::Udp && follows(client))
         && !used.contains(&Transport::Tcp)
     {

@@ -3,7 +3,7 @@
 use super::draw::exponential;
 use super::file::{Arrivals, Group};
 use super::tally::{ClientTally, Seen};
-use crate::engine::{Endpoint, Habits};
+use crate::engine::{ConnectionPolicy, Endpoint};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cmp::Reverse;
@@ -18,7 +18,7 @@ const SECOND_NS: f64 = 1e9;
 pub struct ClientScheduler {
     groups: Arc<[Group]>,
     endpoints: Vec<Endpoint>,
-    habits: Vec<Habits>,
+    policies: Vec<ConnectionPolicy>,
     clients: Vec<Client>,
     due: BinaryHeap<Reverse<(u64, u32)>>,
     end_ns: u64,
@@ -46,7 +46,7 @@ impl ClientScheduler {
     pub(super) fn new(
         groups: Arc<[Group]>,
         members: Vec<(u16, Endpoint, f64)>,
-        habits: Vec<Habits>,
+        policies: Vec<ConnectionPolicy>,
         (worker_index, worker_count): (usize, usize),
         end_ns: u64,
         seed: u64,
@@ -68,7 +68,7 @@ impl ClientScheduler {
         let mut scheduler = Self {
             groups,
             endpoints,
-            habits,
+            policies,
             clients,
             due: BinaryHeap::new(),
             end_ns,
@@ -91,8 +91,8 @@ impl ClientScheduler {
 
     /// How connections are treated, by the index that endpoints have.
     #[must_use]
-    pub fn habits(&self) -> Vec<Habits> {
-        self.habits.clone()
+    pub fn policies(&self) -> Vec<ConnectionPolicy> {
+        self.policies.clone()
     }
 
     /// Whether anything is still to be sent.

@@ -141,7 +141,7 @@ impl Replay {
             Ok(Endpoint {
                 transport: client.transport,
                 server: server.at(port),
-                habits: 0,
+                policy: 0,
                 source: sources.address(client.address, among_all(&selection, client.source)),
             })
         });

@@ -138,7 +138,7 @@ impl Synthesis {
                 let (at_ns, client) = scheduler.peek()?;
                 scheduler.advance();
                 let endpoint = endpoints[client as usize];
-                if thinks[usize::from(endpoint.habits)] {
+                if thinks[usize::from(endpoint.policy)] {
                     // There is no server: whoever waits for an answer has it at once.
                     scheduler.settled(client, at_ns, true, 0);
                 }

@@ -13,7 +13,7 @@ mod timers;
 
 pub(super) use super::Plan;
 use super::Transport;
-use super::endpoint::{Endpoint, Habits};
+use super::endpoint::{ConnectionPolicy, Endpoint};
 use super::worker_stats::WorkerStats;
 use crate::measure::Sent;
 pub(super) use state::{ConnectionState, PooledConnection};
@@ -43,7 +43,7 @@ pub(super) struct ConnectionPool<C> {
     /// Until when a client whose connection failed tries no other.
     retry_ns: Vec<u64>,
     clients: Arc<[Endpoint]>,
-    habits: Arc<[Habits]>,
+    policies: Arc<[ConnectionPolicy]>,
     timers: Timers<u64>,
     /// Queries in the order of sending, for their time-outs.
     sent: VecDeque<SentQuery>,
@@ -95,7 +95,7 @@ impl PriorState {
 
 impl<C: PooledConnection> ConnectionPool<C> {
     /// No connection yet.
-    pub(super) fn new(plan: &Plan, clients: Arc<[Endpoint]>, habits: Arc<[Habits]>) -> Self {
+    pub(super) fn new(plan: &Plan, clients: Arc<[Endpoint]>, policies: Arc<[ConnectionPolicy]>) -> Self {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
@@ -103,7 +103,7 @@ impl<C: PooledConnection> ConnectionPool<C> {
             current: vec![NONE; clients.len()],
             retry_ns: vec![0; clients.len()],
             clients,
-            habits,
+            policies,
             timers: Timers::new(),
             sent: VecDeque::new(),
             marked: Vec::new(),
@@ -121,8 +121,8 @@ impl<C: PooledConnection> ConnectionPool<C> {
         self.clients[client as usize]
     }
 
-    pub(super) fn habits(&self, client: u32) -> &Habits {
-        &self.habits[usize::from(self.endpoint(client).habits)]
+    pub(super) fn policy(&self, client: u32) -> &ConnectionPolicy {
+        &self.policies[usize::from(self.endpoint(client).policy)]
     }
 
     /// Queries that wait.
@@ -193,14 +193,14 @@ impl<C: PooledConnection> ConnectionPool<C> {
             return false;
         }
         let slot = self.current[client as usize];
-        self.habits(client).reuse < 1.0 || self.get(slot).is_none_or(|connection| !connection.has_room())
+        self.policy(client).reuse < 1.0 || self.get(slot).is_none_or(|connection| !connection.has_room())
     }
 
     /// Where a query of a client goes; `draws` says whether a share of all falls on this one.
     pub(super) fn route(&mut self, sent: Sent, draws: impl FnOnce(f64) -> bool) -> Route {
         let client = sent.client as usize;
         let slot = self.current[client];
-        let reuse = self.habits(sent.client).reuse;
+        let reuse = self.policy(sent.client).reuse;
         if let Some(connection) = self.get(slot) {
             let is_first = connection.state().window.count() == 0;
             if connection.has_room() && (is_first || draws(reuse)) {
@@ -248,7 +248,7 @@ impl<C: PooledConnection> ConnectionPool<C> {
 
     /// A query waits on a connection, under this number.
     pub(super) fn queued(&mut self, slot: u32, sent: Sent, number: u64) {
-        let queries_max = self.habits(sent.client).queries_max;
+        let queries_max = self.policy(sent.client).queries_max;
         let Some(connection) = self.get(slot) else { return };
         let state = connection.state_mut();
         state.active_ns = sent.sent_ns;
@@ -293,7 +293,7 @@ impl<C: PooledConnection> ConnectionPool<C> {
     }
 
     fn arm_idle(&mut self, state: &mut ConnectionState, slot: u32) {
-        if let Some(idle) = self.habits(state.client).idle_timeout {
+        if let Some(idle) = self.policy(state.client).idle_timeout {
             state.timer_ns = state.active_ns + idle.as_nanos() as u64;
             self.timers.push(state.timer_ns, slot, state.generation);
         }
@@ -360,7 +360,7 @@ impl<C: PooledConnection> ConnectionPool<C> {
             if !state.is_open {
                 return Some((slot, connection));
             }
-            if let Some(idle) = self.habits(state.client).idle_timeout {
+            if let Some(idle) = self.policy(state.client).idle_timeout {
                 let due = state.active_ns + idle.as_nanos() as u64;
                 if state.window.waiting() == 0 && due <= now {
                     return Some((slot, connection));

@@ -7,7 +7,7 @@ mod port;
 
 use super::clock::{Clock, StampClock};
 use super::connection_pool::{ConnectionPool, ConnectionState, PriorState, Route, Timers};
-use super::endpoint::{Endpoint, Habits};
+use super::endpoint::{ConnectionPolicy, Endpoint};
 use super::matching::Unanswered;
 use super::tls::{Session, TlsConfigs, TlsPlan, explain};
 use super::worker_stats::WorkerStats;
@@ -48,7 +48,7 @@ impl Quic {
         plan: &Plan,
         index: usize,
         clients: Arc<[Endpoint]>,
-        habits: Arc<[Habits]>,
+        policies: Arc<[ConnectionPolicy]>,
         clock: Clock,
     ) -> io::Result<Self> {
         let own = || clients.iter().filter(|client| client.transport == Doq);
@@ -86,7 +86,7 @@ impl Quic {
             ports,
             next_port: 0,
             stamps: StampClock::new(clock),
-            pool: ConnectionPool::new(plan, clients, habits),
+            pool: ConnectionPool::new(plan, clients, policies),
             tls: plan.tls.clone(),
             quic_configs,
             configs,
@@ -147,8 +147,8 @@ impl Quic {
         let start = client as usize % self.ports.len();
         let mut turns = (start..self.ports.len()).chain(0..start);
         let port = turns.find(|&port| self.ports[port].server() == endpoint.server)?;
-        let habits = self.pool.habits(client);
-        let session = habits.session(&mut self.rng);
+        let policy = self.pool.policy(client);
+        let session = policy.session(&mut self.rng);
         let name = self.tls.name.clone().unwrap_or_else(|| endpoint.server.ip().to_string());
         let (handle, state) = match self.ports[port].connect(self.quic_configs[session as usize].clone(), &name) {
             Ok(connected) => connected,
@@ -158,7 +158,7 @@ impl Quic {
             }
         };
         let connection =
-            Connection::new(state, handle, (port, endpoint.source), ConnectionState::new(client, habits.in_flight_max));
+            Connection::new(state, handle, (port, endpoint.source), ConnectionState::new(client, policy.in_flight_max));
         let slot = self.pool.reserve_slot();
         self.ports[port].owns(handle, slot);
         self.pool.add(slot, connection, now);

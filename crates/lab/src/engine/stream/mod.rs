@@ -22,7 +22,7 @@ pub use http::HttpPlan;
 
 use super::clock::{Clock, StampClock};
 use super::connection_pool::{ConnectionPool, PriorState, Route};
-use super::endpoint::{Endpoint, Habits};
+use super::endpoint::{ConnectionPolicy, Endpoint};
 use super::matching::Unanswered;
 use super::port_count::PortCount;
 use super::system::memory;
@@ -80,7 +80,7 @@ impl Streams {
         plan: &Plan,
         index: usize,
         clients: Arc<[Endpoint]>,
-        habits: Arc<[Habits]>,
+        policies: Arc<[ConnectionPolicy]>,
         clock: Clock,
     ) -> io::Result<Self> {
         Ok(Self {
@@ -89,7 +89,7 @@ impl Streams {
             ready: Vec::new(),
             told_ns: 0,
             opener: Opener::new(plan, index, &clients)?,
-            pool: ConnectionPool::new(plan, clients, habits),
+            pool: ConnectionPool::new(plan, clients, policies),
             ports: PortCount::default(),
             stamps: StampClock::new(clock),
             scratch: memory(STREAM_READ_BYTES),
@@ -156,8 +156,8 @@ impl Streams {
         let endpoint = Endpoint { transport, ..self.pool.endpoint(client) };
         let slot = self.pool.reserve_slot();
         let now = stats.clock.now_ns();
-        let (habits, registry) = (self.pool.habits(client), self.poll.registry());
-        match self.opener.open(endpoint, habits, client, registry, Token(slot as usize)) {
+        let (policy, registry) = (self.pool.policy(client), self.poll.registry());
+        match self.opener.open(endpoint, policy, client, registry, Token(slot as usize)) {
             Ok(connection) => {
                 self.ports.take(transport, endpoint.server);
                 self.pool.add(slot, connection, now);

@@ -7,7 +7,7 @@ use super::http::{HttpClient, HttpPlan};
 use super::link::Link;
 use super::ports::PortTurns;
 use crate::engine::connection_pool::ConnectionState;
-use crate::engine::endpoint::{Endpoint, Habits};
+use crate::engine::endpoint::{ConnectionPolicy, Endpoint};
 use crate::engine::tls::{TlsConfigs, TlsPlan, explain, server_name};
 use crate::engine::{Plan, Transport};
 use mio::{Interest, Registry, Token};
@@ -69,7 +69,7 @@ impl Opener {
     pub(super) fn open(
         &mut self,
         endpoint: Endpoint,
-        habits: &Habits,
+        policy: &ConnectionPolicy,
         client: u32,
         registry: &Registry,
         token: Token,
@@ -89,7 +89,7 @@ impl Opener {
             None => None,
             Some(configs) => {
                 let name = server_name(&self.tls, endpoint.server).map_err(OpenError::Failed)?;
-                let config = configs.of(habits.session(&mut self.rng));
+                let config = configs.of(policy.session(&mut self.rng));
                 let client = ClientConnection::new(config, name);
                 let client = client.map_err(|error| OpenError::Failed(error.to_string()))?;
                 authority = match &self.tls.name {
@@ -109,7 +109,7 @@ impl Opener {
             transport: endpoint.transport,
             server: endpoint.server,
             authority,
-            state: ConnectionState::new(client, habits.in_flight_max),
+            state: ConnectionState::new(client, policy.in_flight_max),
             is_certificate_refused: false,
         })
     }

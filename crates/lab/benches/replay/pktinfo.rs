@@ -16,7 +16,7 @@ const CONTROL_BYTES: usize = 32;
 struct Control([u8; CONTROL_BYTES]);
 
 /// One query over and over, from one address of 127.0.0.0/8 after the other.
-pub(crate) struct Sourced {
+pub(crate) struct PktinfoSocket {
     socket: Socket,
     server: libc::sockaddr_in,
     sources: u32,
@@ -24,7 +24,7 @@ pub(crate) struct Sourced {
     control: [Control; BATCH],
 }
 
-impl Sourced {
+impl PktinfoSocket {
     /// Where the kernel `identifies` datagrams it keeps a number for each pair of addresses, as it does unasked.
     pub(crate) fn open(server: SocketAddrV4, sources: u32, identifies: bool) -> Self {
         let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).expect("a socket");

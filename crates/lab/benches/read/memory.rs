@@ -1,9 +1,9 @@
 //! What a zone weighs: resident memory of an address record, and the time to load it.
 
 use super::Options;
+use super::catamaran_server::CatamaranServer;
 use super::load_time;
 use super::machine::{SERVER_CORE, resident_bytes};
-use super::own::Own;
 use super::rivals::{self, NAMES};
 use super::table::{Row, Verdict, spread};
 use super::zones::{APEX, Zone};
@@ -19,7 +19,7 @@ const LOAD_RIVALS: [&str; 2] = ["nsd", "knot"];
 /// Bytes of resident memory for an A record, of so many names on: of few, what a node keeps ready weighs much.
 const RECORD_BYTES_MAX: (f64, u32) = (100.0, 1_000_000);
 
-struct Weighed {
+struct MemoryUse {
     name: &'static str,
     bytes_a_record: f64,
     seconds: f64,
@@ -44,7 +44,7 @@ pub(crate) fn of_all(options: &Options) -> Result<Vec<Row>, String> {
                 let _removed = std::fs::remove_dir_all(&folder);
                 let bytes_a_record = (with.0 - without.0) / f64::from(names);
                 eprintln!("weight {} {name} {names}: {bytes_a_record:.0} bytes a record, {:.2} s", round + 1, with.1);
-                weighed.push(Weighed { name, bytes_a_record, seconds: with.1 });
+                weighed.push(MemoryUse { name, bytes_a_record, seconds: with.1 });
                 if name == "catamaran" {
                     let (bytes, seconds) = again(&zone, &folder)?;
                     let bytes_a_record = (bytes - again(&empty, &folder)?.0) / f64::from(names);
@@ -52,7 +52,7 @@ pub(crate) fn of_all(options: &Options) -> Result<Vec<Row>, String> {
                         "weight {} {AGAIN} {names}: {bytes_a_record:.0} bytes a record, {seconds:.2} s",
                         round + 1
                     );
-                    weighed.push(Weighed { name: AGAIN, bytes_a_record, seconds });
+                    weighed.push(MemoryUse { name: AGAIN, bytes_a_record, seconds });
                 }
             }
         }
@@ -72,7 +72,7 @@ fn weigh(name: &'static str, zone: &Zone, folder: &Path) -> Result<Option<(f64, 
 /// Ours, ended and started again: as the others it finds its zones on its disk. Resident bytes, and seconds until it
 /// is ready.
 fn again(zone: &Zone, folder: &Path) -> Result<(f64, f64), String> {
-    let mut own = Own::start(folder, &[(APEX, &zone.file)], &[SERVER_CORE], &[])?;
+    let mut own = CatamaranServer::start(folder, &[(APEX, &zone.file)], &[SERVER_CORE], &[])?;
     let seconds = own.restart(&[SERVER_CORE])?.as_secs_f64();
     // Memory is given back a moment after zones came.
     std::thread::sleep(SETTLED);
@@ -82,9 +82,9 @@ fn again(zone: &Zone, folder: &Path) -> Result<(f64, f64), String> {
     Ok((bytes, seconds))
 }
 
-fn figures(names: u32, asked_for: &[String], weighed: &[Weighed]) -> Vec<Row> {
+fn figures(names: u32, asked_for: &[String], weighed: &[MemoryUse]) -> Vec<Row> {
     let mut rows = Vec::new();
-    let all = |name: &str, value: fn(&Weighed) -> f64| {
+    let all = |name: &str, value: fn(&MemoryUse) -> f64| {
         spread(&weighed.iter().filter(|one| one.name == name).map(value).collect::<Vec<_>>())
     };
     let rivals = LOAD_RIVALS.into_iter().filter(|name| asked_for.iter().any(|one| one == name));

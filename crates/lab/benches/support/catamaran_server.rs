@@ -15,7 +15,7 @@ const READY_MAX: Duration = Duration::from_secs(180);
 const PORTS: u16 = 40;
 
 /// A running node; it ends with this value.
-pub(crate) struct Own {
+pub(crate) struct CatamaranServer {
     child: Child,
     program: PathBuf,
     folder: PathBuf,
@@ -23,7 +23,7 @@ pub(crate) struct Own {
     nodes: u64,
 }
 
-impl Own {
+impl CatamaranServer {
     /// Makes a cluster with these zones, stops it, changes its configuration, and starts it again.
     ///
     /// # Errors
@@ -170,7 +170,7 @@ impl Own {
     }
 }
 
-impl Drop for Own {
+impl Drop for CatamaranServer {
     fn drop(&mut self) {
         self.end();
     }

@@ -17,7 +17,7 @@ const SECONDS_LEAST: f64 = 0.0015;
 const FAST: [(f64, &str); 1] = [(87_000.0, "LDplayer, one host")];
 
 /// What is drawn of a trace; seconds and shares.
-pub(crate) struct Drawn {
+pub(crate) struct TimingPlot {
     word: &'static str,
     /// Whether its queries are datagrams, all of them or nearly so.
     has_datagrams: bool,
@@ -28,7 +28,7 @@ pub(crate) struct Drawn {
     seconds: Vec<f64>,
 }
 
-impl Drawn {
+impl TimingPlot {
     /// Of the run in the middle, and all.
     pub(crate) fn of<'a>(shape: &Shape, middle: &Judged, all: impl Iterator<Item = &'a Judged>) -> Self {
         let seconds = |us: &Vec<f64>| us.iter().map(|us| us / 1e6).collect();
@@ -50,7 +50,7 @@ impl Drawn {
 ///
 /// # Errors
 /// When one cannot be drawn or written.
-pub(crate) fn timing(folder: &Path, options: &Options, all: &[Drawn]) -> Result<(), String> {
+pub(crate) fn timing(folder: &Path, options: &Options, all: &[TimingPlot]) -> Result<(), String> {
     let path = made(folder)?;
     let judged = format!("{} s of each trace", options.seconds - options.skip);
     let by = |has_datagrams: bool| all.iter().filter(move |drawn| drawn.has_datagrams == has_datagrams);
@@ -65,7 +65,7 @@ pub(crate) fn timing(folder: &Path, options: &Options, all: &[Drawn]) -> Result<
     if by(true).next().is_none() {
         return Ok(());
     }
-    let pair = |drawn: &Drawn| {
+    let pair = |drawn: &TimingPlot| {
         let [planned, arrived] = [0, 1].map(|index: usize| drawn.curve(&drawn.intervals[index]));
         [Curve { is_behind: true, ..planned }, arrived]
     };
