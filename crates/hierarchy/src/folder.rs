@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_written_folder_is_read_back() {
         let place = std::env::temp_dir().join(format!("catlab-folder-{}", std::process::id()));
         let folder = Folder::new(vec![entry("."), entry("example.com.")]);
         folder.write(&place).unwrap();
@@ -166,7 +166,16 @@ mod tests {
     }
 
     #[test]
-    fn what_contradicts_itself_is_refused() {
+    fn the_old_name_of_behaviors_is_read() {
+        let text = r#"{"form":1,"zones":[],"manners":{"192.0.2.1":{"ns_in_answers":true}}}"#;
+        let folder: Folder = serde_json::from_str(text).unwrap();
+        assert!(folder.behaviors[&"192.0.2.1".parse::<IpAddr>().unwrap()].ns_in_answers);
+        let written = serde_json::to_string(&folder).unwrap();
+        assert!(written.contains(r#""behaviors":{"192.0.2.1":{"ns_in_answers":true}}"#), "{written}");
+    }
+
+    #[test]
+    fn contradictory_folders_are_rejected() {
         let refused = |zones: Vec<ZoneEntry>| Folder::new(zones).check().unwrap_err();
         assert!(refused(vec![entry("a."), entry("a.")]).contains("twice"));
         assert!(refused(vec![entry("a")]).contains("not absolute"));
