@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
-/// What agents are to do.
+/// The run that agents execute.
 pub(crate) struct Task {
     pub(crate) kind: Kind,
     /// Options of the plan.
@@ -29,12 +29,12 @@ pub(crate) struct Task {
     pub(crate) inputs: Vec<AgentInput>,
 }
 
-/// What one agent needs.
+/// The input of one agent.
 #[derive(Clone)]
 pub(crate) struct AgentInput {
     /// Files, each of another content.
     pub(crate) files: Vec<(Content, PathBuf)>,
-    /// How many queries are in it, where that is known.
+    /// The number of its queries, if known.
     pub(crate) queries: Option<u64>,
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn run_on_agents(
     })
 }
 
-/// Tells agents that this controller lives.
+/// Sends heartbeats to the agents.
 fn send_heartbeats(bus: Bus, run: String, ids: Vec<String>) -> JoinHandle<()> {
     tokio::spawn(async move {
         let envelope = Envelope { run, command: Command::Heartbeat };
@@ -180,7 +180,7 @@ impl Coordinator<'_> {
         Ok(())
     }
 
-    /// One after the other: the stream has room for a part of one share.
+    /// One agent after the other: the stream is smaller than one input.
     async fn send_files(&mut self) -> Result<(), Box<dyn Error>> {
         for index in self.active() {
             for (number, (_, path)) in self.task.inputs[index].files.clone().iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Which part of the command line goes to agents: options that name no file and no address of their own, nothing else.
+//! Which options are forwarded to agents: only those that name no file and no local address.
 
 use clap::parser::ValueSource;
 use clap::{ArgAction, CommandFactory};
@@ -55,7 +55,7 @@ const LOAD: &[&str] = &[
 ];
 /// Options of a replay.
 const REPLAY: &[&str] = &["ports", "sources", "fast", "late", "late-limit", "dependent"];
-/// What the controller does itself, and what goes as a file.
+/// Options that the controller handles itself, or sends as a file.
 const LOCAL: &[&str] = &[
     "nats",
     "agents",
@@ -112,7 +112,7 @@ fn is_for_agents(kind: Kind, option: &str) -> bool {
     COMMON.contains(&option) || own.contains(&option)
 }
 
-/// The words of this process's command line that agents are told.
+/// The options of this process's command line that are forwarded to agents.
 ///
 /// # Errors
 /// An option among them does not go with agents.
@@ -154,7 +154,7 @@ fn args_of<I: IntoIterator<Item = T>, T: Into<std::ffi::OsString> + Clone>(
     Ok(args)
 }
 
-/// Whether words are such as an agent takes, whoever sent them.
+/// Checks that an agent accepts these arguments, whoever sent them.
 ///
 /// # Errors
 /// The first that is not.

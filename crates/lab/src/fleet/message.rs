@@ -1,16 +1,16 @@
-//! What a controller and its agents say to one another, as JSON.
+//! The messages between a controller and its agents, as JSON.
 
 use serde::{Deserialize, Serialize};
 
 /// Hexadecimal digits of the name of a run, and of an agent.
 const ID_DIGITS: usize = 16;
 
-/// An agent that may be hired.
+/// An agent that can take part in a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentInfo {
-    /// Its own, drawn when it starts.
+    /// Random, chosen when the agent starts.
     pub id: String,
-    /// What its user calls it.
+    /// The name that its user gave it.
     pub name: String,
     /// The name of its machine.
     pub host: String,
@@ -32,7 +32,7 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Content {
-    /// The share of the trace.
+    /// The agent's partition of the trace.
     Trace,
     /// Queries.
     Queries,
@@ -71,7 +71,7 @@ impl Content {
     }
 }
 
-/// A file that comes in pieces.
+/// A file that is sent in chunks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputFile {
     /// What it is to the plan.
@@ -82,7 +82,7 @@ pub struct InputFile {
     pub extension: String,
 }
 
-/// What an agent is to do.
+/// The part of a run that an agent gets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assignment {
     /// Which plan.
@@ -96,14 +96,14 @@ pub struct Assignment {
     pub count: usize,
     /// Of a trace: the time of it at which the run begins.
     pub origin_ns: u64,
-    /// Files that it needs, each of another content, in the order in which they come.
+    /// Files that it needs, each with different content, in the order of sending.
     #[serde(rename = "parcels")]
     pub files: Vec<InputFile>,
-    /// After so long without a sign of life of the controller the agent lets go of the run.
+    /// The agent releases the run after this time without a heartbeat from the controller.
     pub silence_ms: u64,
 }
 
-/// What a controller wants of an agent.
+/// A command from a controller to an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Command {
@@ -113,7 +113,7 @@ pub enum Command {
     /// The controller is alive.
     #[serde(rename = "pulse")]
     Heartbeat,
-    /// Say what time it is.
+    /// Report the time.
     Clock,
     /// Begin, at this time of your own clock.
     Start {
@@ -124,7 +124,7 @@ pub enum Command {
     Stop,
     /// Send the run folder.
     Collect,
-    /// Forget the run.
+    /// Release the run.
     Release,
 }
 
@@ -137,7 +137,7 @@ pub struct Envelope {
     pub command: Command,
 }
 
-/// What an agent says to a command.
+/// The reply of an agent to a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reply {
@@ -155,11 +155,11 @@ pub enum Reply {
     },
 }
 
-/// How far an agent is.
+/// The phase of an agent in a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
-    /// It takes its share in and reads it.
+    /// It receives and reads its input.
     Spooling,
     /// It has all that it needs.
     Ready {

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!   controller                         NATS                              agent (one a host)
-//!   hail ------------------------------core-----------------------------> presence
-//!   order (plan as words, its part) ---core-----------------------------> accepted
-//!   share --> pieces --> stream (memory, bounded) --> pieces (pulled) --> spool --> first reading --> ready
-//!   clock, so many times --------------core-----------------------------> its time
+//!   discovery -------------------------core-----------------------------> agent info
+//!   assignment (options, its part) ----core-----------------------------> accepted
+//!   input --> chunks --> stream (memory, bounded) --> chunks (pulled) --> spool --> first reading --> ready
+//!   clock, several times --------------core-----------------------------> its time
 //!   start, at a time on its clock -----core-----------------------------> run: nothing is fetched or acknowledged
-//!   collect ---------------------------core-----------------------------> run folder --> pieces --> stream
-//!   run folder of each <-- pieces (pulled) <-- stream;  report::merge
+//!   collect ---------------------------core-----------------------------> run folder --> chunks --> stream
+//!   run folder of each <-- chunks (pulled) <-- stream;  report::merge
 //! ```
 //!
 //! Each agent and the controller send a heartbeat twice a second. A side without heartbeats for too long treats the
