@@ -19,9 +19,9 @@ pub(crate) fn run(what: &str, options: &[&str]) -> Result<(), String> {
 
 /// Builds and runs a bench of the laboratory with all optimisations.
 fn laboratory(what: &str, options: &[&str]) -> Result<(), String> {
-    let of_server = matches!(what, "read" | "transports" | "calm" | "write");
+    let of_server = matches!(what, "read" | "transports" | "tail-latency" | "write");
     let programs: &[&str] = match what {
-        "calm" => &["taskset", "chrt", "dig"],
+        "tail-latency" => &["taskset", "chrt", "dig"],
         "write" => &["dig"],
         _ if of_server || what == "replay" => &["taskset"],
         _ => &["taskset", "dnsperf"],

@@ -37,7 +37,8 @@ cargo xtask COMMAND
   bench read      Measure queries/s, memory, load time and the cost of client protection, ours and other servers
   bench transports
                   Measure queries/s over TCP, DoT, DoH and DoQ, ours over UDP, and other servers
-  bench calm      Measure the slowest queries while zones change
+  bench tail-latency
+                  Measure the slowest queries while zones change
   bench write     Measure signed updates/s and their latency, ours with 1, 3 and 5 nodes, and other servers
                   (--only kills,partitions,one-way,queries,away,quiet: what clients observe when nodes fail)
   bench replay    Measure send times of a replay against the trace, by kernel timestamps, and the peak rate
@@ -76,8 +77,8 @@ fn main() -> ExitCode {
         ["fuzz", options @ ..] => fuzz::fuzz(options),
         [
             "bench",
-            what @ ("load" | "measuring" | "read" | "transports" | "calm" | "write" | "replay" | "traces" | "store"
-            | "instructions"),
+            what @ ("load" | "measuring" | "read" | "transports" | "tail-latency" | "write" | "replay" | "traces"
+            | "store" | "instructions"),
             options @ ..,
         ] => bench::run(what, options),
         [] | ["help" | "--help" | "-h"] => {

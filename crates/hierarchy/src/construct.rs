@@ -25,15 +25,15 @@ mod contradiction;
 mod draft;
 pub use assembly::Assembly;
 // How their servers answer.
-mod manners;
+mod behavior_votes;
 // What a resolver may add.
 mod fetch;
 // Those of several builds.
 mod merge;
 pub use merge::Merge;
 // Whether a resolver finds in them what the traffic said.
-mod said;
-pub use said::{Fidelity, Other, Question, Said, Several, Verdict};
+mod observed_answers;
+pub use observed_answers::{Fidelity, ObservedAnswers, Other, Question, Several, Verdict};
 // That it becomes a zone that servers load.
 mod finish;
 mod repair;
@@ -41,7 +41,7 @@ mod repair;
 mod report;
 pub use report::{Conflict, Dropped, Findings, KeptAnswer, Made, OtherAnswer, Report, ZoneReport};
 
-use crate::Manner;
+use crate::ServerBehavior;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -61,8 +61,8 @@ pub enum Dnssec {
 pub struct Built {
     /// In canonical order of their names.
     pub zones: Vec<BuiltZone>,
-    /// Addresses whose servers answer in another manner than ours.
-    pub manners: BTreeMap<IpAddr, Manner>,
+    /// Servers that answer differently from ours, by address.
+    pub behaviors: BTreeMap<IpAddr, ServerBehavior>,
     /// What was made, left out, and contradicts itself.
     pub report: Report,
     /// Every RRset that was sent in two ways, of which the report has the first.

@@ -1,7 +1,7 @@
 //! A hierarchy on disk: a zone file for each zone, and `hierarchy.json`, which says who serves what.
 
-use crate::limits::{INDEX_BYTES_MAX, MANNERS_MAX, SERVERS_OF_ZONE_MAX, ZONES_MAX};
-use crate::{Manner, refuse_stream};
+use crate::limits::{BEHAVIORS_MAX, INDEX_BYTES_MAX, SERVERS_OF_ZONE_MAX, ZONES_MAX};
+use crate::{ServerBehavior, refuse_stream};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -25,9 +25,9 @@ pub struct Folder {
     form: u32,
     /// In no order that matters; no name twice.
     pub zones: Vec<ZoneEntry>,
-    /// Addresses whose servers answer in another manner than ours.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub manners: BTreeMap<IpAddr, Manner>,
+    /// Servers that answer differently from ours, by address. Older files call the field `manners`.
+    #[serde(default, alias = "manners", skip_serializing_if = "BTreeMap::is_empty")]
+    pub behaviors: BTreeMap<IpAddr, ServerBehavior>,
 }
 
 /// One zone of a hierarchy.
@@ -46,13 +46,13 @@ impl Folder {
     /// Of zones.
     #[must_use]
     pub const fn new(zones: Vec<ZoneEntry>) -> Self {
-        Self { form: FORM, zones, manners: BTreeMap::new() }
+        Self { form: FORM, zones, behaviors: BTreeMap::new() }
     }
 
-    /// The same, with the manners of servers.
+    /// The same, with what is known of how servers behave.
     #[must_use]
-    pub fn with_manners(self, manners: BTreeMap<IpAddr, Manner>) -> Self {
-        Self { manners, ..self }
+    pub fn with_behaviors(self, behaviors: BTreeMap<IpAddr, ServerBehavior>) -> Self {
+        Self { behaviors, ..self }
     }
 
     /// Reads the index of a folder.
@@ -61,12 +61,12 @@ impl Folder {
     /// It is not there, is no such index, or holds more than is allowed, a zone twice, or a file outside the folder.
     pub fn read(folder: &Path) -> io::Result<Self> {
         let path = folder.join(INDEX);
-        let said = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+        let with_path = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
         refuse_stream(&path)?;
-        let file = File::open(&path).map_err(|error| io::Error::new(error.kind(), said(&error)))?;
+        let file = File::open(&path).map_err(|error| io::Error::new(error.kind(), with_path(&error)))?;
         let read: Self = serde_json::from_reader(BufReader::new(file.take(INDEX_BYTES_MAX)))
-            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, said(&error)))?;
-        read.check().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, said(&error)))?;
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, with_path(&error)))?;
+        read.check().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, with_path(&error)))?;
         Ok(read)
     }
 
@@ -92,8 +92,8 @@ impl Folder {
         if self.zones.len() > ZONES_MAX {
             return Err(format!("{} zones; {ZONES_MAX} are allowed", self.zones.len()));
         }
-        if self.manners.len() > MANNERS_MAX {
-            return Err(format!("manners of {} servers; {MANNERS_MAX} are allowed", self.manners.len()));
+        if self.behaviors.len() > BEHAVIORS_MAX {
+            return Err(format!("behaviors of {} servers; at most {BEHAVIORS_MAX} are allowed", self.behaviors.len()));
         }
         let mut names: Vec<&str> = self.zones.iter().map(|zone| zone.name.as_str()).collect();
         names.sort_unstable();
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_written_folder_is_read_back() {
         let place = std::env::temp_dir().join(format!("catlab-folder-{}", std::process::id()));
         let folder = Folder::new(vec![entry("."), entry("example.com.")]);
         folder.write(&place).unwrap();
@@ -166,7 +166,16 @@ mod tests {
     }
 
     #[test]
-    fn what_contradicts_itself_is_refused() {
+    fn the_old_name_of_behaviors_is_read() {
+        let text = r#"{"form":1,"zones":[],"manners":{"192.0.2.1":{"ns_in_answers":true}}}"#;
+        let folder: Folder = serde_json::from_str(text).unwrap();
+        assert!(folder.behaviors[&"192.0.2.1".parse::<IpAddr>().unwrap()].ns_in_answers);
+        let written = serde_json::to_string(&folder).unwrap();
+        assert!(written.contains(r#""behaviors":{"192.0.2.1":{"ns_in_answers":true}}"#), "{written}");
+    }
+
+    #[test]
+    fn contradictory_folders_are_rejected() {
         let refused = |zones: Vec<ZoneEntry>| Folder::new(zones).check().unwrap_err();
         assert!(refused(vec![entry("a."), entry("a.")]).contains("twice"));
         assert!(refused(vec![entry("a")]).contains("not absolute"));

@@ -5,7 +5,7 @@
 pub mod limits;
 
 // How servers differ that have the same zone.
-mod manner;
+mod server_behavior;
 
 // Whose addresses are known to everybody.
 pub mod roots;
@@ -25,4 +25,4 @@ mod folder;
 
 pub use files::{MADE_MARK, read_zone, refuse_stream, write_zone};
 pub use folder::{Folder, ZoneEntry, file_name};
-pub use manner::Manner;
+pub use server_behavior::ServerBehavior;

@@ -6,8 +6,8 @@ pub const ZONES_MAX: usize = 1_000_000;
 /// Addresses of the servers of one zone.
 pub const SERVERS_OF_ZONE_MAX: usize = 256;
 
-/// Servers whose manners are learnt.
-pub const MANNERS_MAX: usize = 1_000_000;
+/// Servers whose behavior is learnt.
+pub const BEHAVIORS_MAX: usize = 1_000_000;
 
 /// Bytes of `hierarchy.json`.
 pub const INDEX_BYTES_MAX: u64 = 1 << 30;
@@ -63,10 +63,10 @@ pub const FETCHED_MAX: usize = 10_000;
 pub const MADE_ADDRESSES_MAX: usize = 13;
 
 /// Bytes of all answers that are kept to be compared, with what each takes beside its data.
-pub const SAID_BYTES_MAX: usize = 1 << 30;
+pub const OBSERVED_BYTES_MAX: usize = 1 << 30;
 
 /// Answers to one question that are told apart.
-pub const SAID_WAYS_MAX: usize = 64;
+pub const OBSERVED_OUTCOMES_MAX: usize = 64;
 
 /// Answers that are looked at where aliases lead from one question to the next, for one answer that is compared.
-pub const SAID_STEPS_MAX: usize = 10_000;
+pub const ALIAS_STEPS_MAX: usize = 10_000;

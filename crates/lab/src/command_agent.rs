@@ -1,8 +1,8 @@
 //! `catlab agent`: this host as one of many that carry out a run.
 
-use crate::agent::Desk;
+use crate::agent::CommandHandler;
 use clap::Args;
-use lab::fleet::{Access, Bus, BusError, Presence};
+use lab::fleet::{Access, AgentInfo, Bus, BusError};
 use lab::limits::AGENT_NAME_BYTES_MAX;
 use std::error::Error;
 use std::path::PathBuf;
@@ -65,15 +65,15 @@ fn serve(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<(), Box<dyn Er
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned();
     let name = arguments.name.clone().unwrap_or_else(|| host.clone());
     let id = format!("{:016x}", rand::random::<u64>());
-    let presence = Presence { id, name: name.clone(), host, version: env!("CARGO_PKG_VERSION").to_owned() };
+    let info = AgentInfo { id, name: name.clone(), host, version: env!("CARGO_PKG_VERSION").to_owned() };
     let spool = arguments.spool.clone().unwrap_or_else(std::env::temp_dir);
     // The connection has a thread of its own, so that signs of life come whatever else goes on.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.block_on(async {
         let bus = connect(arguments, stops).await?;
-        let mut desk = Desk::new(bus, presence, spool, arguments.i_own_this_target);
+        let mut handler = CommandHandler::new(bus, info, spool, arguments.i_own_this_target);
         let ready = || lab::print(format_args!("agent {name} waits for runs\n"));
-        desk.serve(arguments.once.then_some(1), stops, ready).await
+        handler.serve(arguments.once.then_some(1), stops, ready).await
     })?;
     // A run that is being broken off ends by itself, and its folder with it.
     runtime.shutdown_timeout(Duration::from_secs(5));

@@ -1,7 +1,7 @@
 //! `catlab load`: queries at a server, and how it did.
 
 use crate::arguments::{Asking, FreshnessArguments, REFERENCE, Target, parse_duration};
-use crate::controller::{self, FleetArguments, Share, Task};
+use crate::controller::{self, AgentInput, FleetArguments, Task};
 use crate::out_folder::OutFolder;
 use crate::self_check;
 use crate::watched::{Watched, Watching};
@@ -11,10 +11,10 @@ use lab::engine::{self, Outcome, Pace, Plan};
 use lab::fleet::{Content, Kind};
 use lab::freshness::{Freshness, ServerFreshness};
 use lab::limits::RUN_MAX;
-use lab::population::{Cast, Population};
+use lab::population::{Clients, Population};
 use lab::report::folder::WriteError;
 use lab::report::{Manifest, Quantiles, Recording, Rules, Summary, Validity, dnsperf_text, duration, folder};
-use lab::schedule::{Arrivals, Piece, Schedule};
+use lab::schedule::{Arrivals, RateSegment, Schedule};
 use lab::workload::Workload;
 use serde::Serialize;
 use std::error::Error;
@@ -238,7 +238,7 @@ fn over_agents(
     folder: Option<OutFolder>,
     stops: &dyn Fn() -> u8,
 ) -> Result<ExitCode, Box<dyn Error>> {
-    let words = controller::words(Kind::Load)?;
+    let args = controller::forwarded_args(Kind::Load)?;
     let task = |names: &[String], folder: &Path| {
         let (what, count) = match &plan.pace {
             Pace::Closed { in_flight, .. } => ("--in-flight is less than", *in_flight),
@@ -254,14 +254,14 @@ fn over_agents(
         let others =
             [(Content::Population, arguments.population.clone()), (Content::Authorities, plan.tls.authorities.clone())];
         files.extend(others.into_iter().filter_map(|(content, path)| Some((content, path?))));
-        let shares = vec![Share { files, queries: None }; names.len()];
-        Ok(Task { kind: Kind::Load, words, origin_ns: 0, shares })
+        let inputs = vec![AgentInput { files, queries: None }; names.len()];
+        Ok(Task { kind: Kind::Load, args, origin_ns: 0, inputs })
     };
     let (recording, summary, merged) =
-        controller::conduct(&arguments.fleet, folder.as_ref(), arguments.watching.quiet, task, stops)?;
+        controller::run_on_agents(&arguments.fleet, folder.as_ref(), arguments.watching.quiet, task, stops)?;
     let as_dnsperf = || dnsperf_text(&recording, summary.duration_seconds, &summary.validity);
     let before = arguments.dnsperf_text.then(as_dnsperf);
-    controller::leave(folder, &recording, &summary, merged, arguments.asking.seed, before)
+    controller::write_results(folder, &recording, &summary, merged, arguments.asking.seed, before)
 }
 
 /// What agents are told to do is made of the same.
@@ -286,13 +286,13 @@ pub(crate) fn plan(arguments: &Arguments) -> Result<Plan, Box<dyn Error>> {
 fn pace(arguments: &Arguments, population: Option<Population>) -> Result<Pace, String> {
     let (duration, seed) = (arguments.duration, arguments.asking.seed);
     if let Some(population) = population {
-        let population = Cast::new(population, &arguments.target.servers(), seed)?;
+        let population = Clients::new(population, &arguments.target.servers(), seed)?;
         return Ok(Pace::Population { population, duration });
     }
     if arguments.closed_loop {
         return Ok(Pace::Closed { in_flight: arguments.in_flight.max(1), duration });
     }
-    Ok(Pace::Open(Schedule::new(arguments.rate.pieces(duration), arguments.arrivals())?))
+    Ok(Pace::Open(Schedule::new(arguments.rate.segments(duration), arguments.arrivals())?))
 }
 
 /// Pace for --once: one query for each entry of the file.
@@ -320,15 +320,15 @@ fn read_population(path: &Path) -> Result<Population, String> {
 }
 
 impl Rates {
-    fn pieces(&self, duration: Duration) -> Vec<Piece> {
+    fn segments(&self, duration: Duration) -> Vec<RateSegment> {
         match self {
-            Self::Ramp(from, to) => vec![Piece { duration, from: *from, to: *to }],
+            Self::Ramp(from, to) => vec![RateSegment { duration, from: *from, to: *to }],
             Self::Steps(rates) => {
                 let duration = duration / rates.len() as u32;
-                rates.iter().map(|&rate| Piece { duration, from: rate, to: rate }).collect()
+                rates.iter().map(|&rate| RateSegment { duration, from: rate, to: rate }).collect()
             }
             Self::Timed(steps) => {
-                steps.iter().map(|&(rate, duration)| Piece { duration, from: rate, to: rate }).collect()
+                steps.iter().map(|&(rate, duration)| RateSegment { duration, from: rate, to: rate }).collect()
             }
         }
     }
@@ -349,6 +349,6 @@ fn parse_rate(text: &str) -> Result<Rates, String> {
         None => Rates::Steps(text.split(',').map(number).collect::<Result<_, _>>()?),
     };
     // A step with rate 0 is a pause, but at least one step must send.
-    let has_queries = rates.pieces(Duration::from_secs(1)).iter().any(|piece| piece.from + piece.to > 0.0);
+    let has_queries = rates.segments(Duration::from_secs(1)).iter().any(|segment| segment.from + segment.to > 0.0);
     if has_queries { Ok(rates) } else { Err(format!("at a rate of {text} no query is sent; write 1 or more")) }
 }

@@ -1,7 +1,7 @@
 //! `catlab replay`: a trace once more, at its times, from its sources.
 
 use crate::arguments::Replayed;
-use crate::controller::{self, FleetArguments, Share, Task};
+use crate::controller::{self, AgentInput, FleetArguments, Task};
 use crate::watched::Watching;
 use clap::Args;
 use lab::engine;
@@ -52,22 +52,22 @@ pub(crate) fn main(arguments: &Arguments, stops: &dyn Fn() -> u8) -> ExitCode {
 /// Has agents send it, each the sources that are its own.
 fn over_agents(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dyn Error>> {
     let out = arguments.watching.make_folder()?;
-    let (words, replayed) = (controller::words(Kind::Replay)?, &arguments.replayed);
+    let (args, replayed) = (controller::forwarded_args(Kind::Replay)?, &arguments.replayed);
     let mut survey = None;
     let task = |names: &[String], folder: &Path| {
         let division = replayed.divide(names, folder)?;
         let origin_ns = division.origin_ns();
         let authorities = replayed.authorities().map(|path| (Content::Authorities, path));
-        let share = |(path, queries)| Share {
+        let share = |(path, queries)| AgentInput {
             files: std::iter::once((Content::Trace, path)).chain(authorities.clone()).collect(),
             queries: Some(queries),
         };
-        let shares = division.shares.into_iter().map(share).collect();
+        let inputs = division.partitions.into_iter().map(share).collect();
         survey = Some(division.survey);
-        Ok(Task { kind: Kind::Replay, words, origin_ns, shares })
+        Ok(Task { kind: Kind::Replay, args, origin_ns, inputs })
     };
     let (recording, mut summary, merged) =
-        controller::conduct(&arguments.fleet, out.as_ref(), arguments.watching.quiet, task, stops)?;
+        controller::run_on_agents(&arguments.fleet, out.as_ref(), arguments.watching.quiet, task, stops)?;
     if let (Some(figures), Some(survey)) = (&mut summary.replay, &survey) {
         figures.replay.of_whole(replayed.trace(), replayed.speed(), survey);
         if let Some(reason) = &survey.damaged {
@@ -75,7 +75,7 @@ fn over_agents(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode
             summary.validity.reasons.push(format!("the trace is damaged ({reason}): what came before it was sent"));
         }
     }
-    controller::leave(out, &recording, &summary, merged, 0, None)
+    controller::write_results(out, &recording, &summary, merged, 0, None)
 }
 
 fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dyn Error>> {

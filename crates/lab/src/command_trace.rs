@@ -15,7 +15,7 @@ use crate::command_trace_synth::{self, SynthArguments};
 use clap::builder::PossibleValue;
 use clap::{Args, Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
-use lab::mutation::ThroughError;
+use lab::mutation::FilterError;
 use serde_json::json;
 use std::error::Error;
 use std::io;
@@ -166,7 +166,7 @@ pub(crate) fn main(trace: &Trace) -> ExitCode {
 /// Whether whoever read what was written has gone, which ends the writing as it does for what is printed.
 fn has_enough(error: &(dyn Error + 'static)) -> bool {
     let written = match error.downcast_ref() {
-        Some(ThroughError::Writer(error)) => Some(error),
+        Some(FilterError::Writer(error)) => Some(error),
         _ => error.downcast_ref::<io::Error>(),
     };
     written.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)

@@ -4,7 +4,7 @@ use crate::arguments::{Types, parse_duration, parse_subnet, parse_types};
 use crate::command_trace::{WriteArguments, create, finish};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use lab::population::{Cast, Population, Server};
+use lab::population::{Clients, Population, Server};
 use lab::trace::{End, Synthesis, Turns};
 use lab::workload::{Extras, Generator, NameDistribution, Popularity, Workload};
 use std::error::Error;
@@ -123,9 +123,9 @@ fn synthesis(arguments: &SynthArguments) -> Result<Synthesis, String> {
     }
     let generator = population.generator(Extras { recursion_desired, ..Extras::default() }, arguments.seed)?;
     let generator = generator.ok_or_else(|| format!("{like} has no [queries]: it says who asks, and not what"))?;
-    let cast = Box::new(Cast::new(population, &[arguments.server], arguments.seed)?);
+    let clients = Box::new(Clients::new(population, &[arguments.server], arguments.seed)?);
     let workload = Workload::generated(generator);
-    Synthesis::new(Turns::Population(cast), workload, arguments.prefix, end, arguments.seed)
+    Synthesis::new(Turns::Population(clients), workload, arguments.prefix, end, arguments.seed)
 }
 
 fn read(path: &str) -> Result<Population, String> {

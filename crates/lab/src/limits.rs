@@ -19,8 +19,8 @@ pub const RESPONSE_BYTES_CHECKED: usize = 65_535;
 pub const OVERDUE_MIN: std::time::Duration = std::time::Duration::from_secs(2);
 /// Sockets of each worker to each server: each has a table of 2.5 MB.
 pub const SOCKETS_MAX: usize = 256;
-/// A look at the witnesses of all sockets of a worker takes as many ticks of 5 ms.
-pub const WITNESS_TURNS: usize = 16;
+/// All stray sockets of a worker are read once in this number of 5 ms ticks.
+pub const STRAY_CHECK_TICKS: usize = 16;
 /// Threads that send.
 pub const WORKERS_MAX: usize = 256;
 /// Questions of which right answers are known.
@@ -139,34 +139,34 @@ pub const LIVE_GATHER_MAX: std::time::Duration = std::time::Duration::from_milli
 pub const REPLAY_REORDER_BYTES: usize = 64 << 20;
 /// Processes that carry a run out together.
 pub const AGENTS_MAX: usize = 256;
-/// Bytes of a message that carries a piece of a file: larger ones make nats-server 2.9 drop slow consumers.
-pub const PIECE_BYTES_MAX: usize = 64 << 10;
+/// Bytes of a message that carries a chunk of a file: larger ones make nats-server 2.9 drop slow consumers.
+pub const CHUNK_BYTES_MAX: usize = 64 << 10;
 /// Pieces that are asked for together, and their bytes.
-pub const PIECES_PULLED_MAX: usize = 32;
-/// See [`PIECES_PULLED_MAX`].
+pub const CHUNKS_PULLED_MAX: usize = 32;
+/// See [`CHUNKS_PULLED_MAX`].
 pub const PULLED_BYTES_MAX: usize = 4 << 20;
-/// Bytes of pieces that wait in the NATS server; with more the sender waits.
+/// Bytes of chunks that wait in the NATS server; with more the sender waits.
 pub const STREAM_BYTES_MAX: i64 = 64 << 20;
-/// After so long without a piece, or without room for one, a transfer is given up.
-pub const PIECE_PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
-/// How long an agent waits for the first piece of its share: those of others go before it.
+/// A transfer fails after this time without a chunk, or without room for one.
+pub const CHUNK_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);
+/// How long an agent waits for the first chunk of its input: other agents may be served first.
 pub const SHARE_WAIT_MAX: std::time::Duration = RUN_MAX;
 /// Bytes of the share of an agent, and of what it sends back.
 pub const SPOOL_BYTES_MAX: u64 = 64 << 30;
 /// Files of a run folder that an agent sends back.
 pub const BUNDLE_FILES_MAX: usize = 64;
 /// Bytes of a command to an agent.
-pub const COMMAND_BYTES_MAX: usize = PIECE_BYTES_MAX;
+pub const COMMAND_BYTES_MAX: usize = CHUNK_BYTES_MAX;
 /// Files of an order: one of each content.
-pub const PARCELS_MAX: usize = 6;
+pub const INPUT_FILES_MAX: usize = 6;
 /// Words of a plan that goes to agents.
-pub const ORDER_WORDS_MAX: usize = 1_000;
+pub const ORDER_ARGS_MAX: usize = 1_000;
 /// Bytes of the name of an agent.
 pub const AGENT_NAME_BYTES_MAX: usize = 64;
-/// From one sign of life of an agent, or of the controller, to the next.
-pub const BEAT_INTERVAL: std::time::Duration = std::time::Duration::from_millis(500);
+/// Between two heartbeats of an agent or of the controller.
+pub const HEARTBEAT_INTERVAL: std::time::Duration = std::time::Duration::from_millis(500);
 /// How often an agent is asked for its time.
-pub const CLOCK_ROUNDS: usize = 16;
+pub const CLOCK_SAMPLES: usize = 16;
 /// From the command to start to the start: every agent has it by then, and its connections open.
 pub const START_LEAD: std::time::Duration = std::time::Duration::from_secs(3);
 /// An agent that began later than agreed by more than this spoils the run.

@@ -1,7 +1,7 @@
 //! When each query is sent: an absolute plan, so that nothing drifts.
 //!
-//! A schedule is a rate over time, in pieces that are constant or linear. The `x`th query of the run goes out when the
-//! rate has summed up to `x`; a worker of several takes every so-manieth `x`. A Poisson process is the same with
+//! A schedule is a rate over time, in segments that are constant or linear. The `x`th query of the run goes out when
+//! the rate has summed up to `x`; worker `i` of `n` takes every `n`th `x`. A Poisson process is the same with
 //! random steps of `x`.
 
 use rand::Rng;
@@ -12,9 +12,9 @@ use std::time::Duration;
 /// Nanoseconds in a second.
 const SECOND_NS: f64 = 1e9;
 
-/// A stretch of time with a rate that stays, or moves in a straight line.
+/// A span of time with a constant or linear rate.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Piece {
+pub struct RateSegment {
     /// How long.
     pub duration: Duration,
     /// Queries a second at its start.
@@ -68,7 +68,7 @@ pub enum Arrivals {
 /// The plan of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Schedule {
-    pieces: Vec<Piece>,
+    segments: Vec<RateSegment>,
     arrivals: Arrivals,
     /// Fixed number of queries, if any. The last rate continues until all are sent.
     count: Option<u64>,
@@ -80,7 +80,7 @@ impl Schedule {
     /// # Errors
     /// As [`Schedule::new`].
     pub fn constant(rate: f64, duration: Duration, arrivals: Arrivals) -> Result<Self, String> {
-        Self::new(vec![Piece { duration, from: rate, to: rate }], arrivals)
+        Self::new(vec![RateSegment { duration, from: rate, to: rate }], arrivals)
     }
 
     /// One rate until this number of queries is sent.
@@ -100,23 +100,23 @@ impl Schedule {
     ///
     /// # Errors
     /// A sentence, when a rate or a duration makes no sense.
-    pub fn new(pieces: Vec<Piece>, arrivals: Arrivals) -> Result<Self, String> {
-        for piece in &pieces {
-            if piece.duration.is_zero() {
+    pub fn new(segments: Vec<RateSegment>, arrivals: Arrivals) -> Result<Self, String> {
+        for segment in &segments {
+            if segment.duration.is_zero() {
                 return Err("a duration of zero".into());
             }
-            if !(piece.from >= 0.0 && piece.to >= 0.0 && (piece.from + piece.to).is_finite()) {
-                return Err(format!("a rate from {} to {} queries a second", piece.from, piece.to));
+            if !(segment.from >= 0.0 && segment.to >= 0.0 && (segment.from + segment.to).is_finite()) {
+                return Err(format!("a rate from {} to {} queries a second", segment.from, segment.to));
             }
         }
-        let schedule = Self { pieces, arrivals, count: None };
+        let schedule = Self { segments, arrivals, count: None };
         if schedule.query_count() < 1.0 { Err("not one query in the whole run".into()) } else { Ok(schedule) }
     }
 
     /// How long it lasts.
     #[must_use]
     pub fn duration(&self) -> Duration {
-        self.pieces.iter().map(|piece| piece.duration).sum()
+        self.segments.iter().map(|segment| segment.duration).sum()
     }
 
     /// Queries in all; in a Poisson process the expected number.
@@ -125,7 +125,7 @@ impl Schedule {
         if let Some(count) = self.count {
             return count as f64;
         }
-        self.pieces.iter().map(|piece| piece.count()).sum()
+        self.segments.iter().map(|segment| segment.count()).sum()
     }
 
     /// The same of a part, where several processes share it.
@@ -142,7 +142,7 @@ impl Schedule {
 
     /// The times of worker `index` of `count`.
     #[must_use]
-    pub fn share(&self, index: usize, count: usize) -> Times {
+    pub fn times_of(&self, index: usize, count: usize) -> Times {
         let rng = match self.arrivals {
             Arrivals::Even => None,
             Arrivals::Poisson { seed } => {
@@ -152,8 +152,8 @@ impl Schedule {
             }
         };
         let mut times = Times {
-            pieces: self.pieces.clone(),
-            piece: 0,
+            segments: self.segments.clone(),
+            segment: 0,
             before_ns: 0.0,
             before_count: 0.0,
             position: index as f64,
@@ -170,7 +170,7 @@ impl Schedule {
     }
 }
 
-impl Piece {
+impl RateSegment {
     fn seconds(&self) -> f64 {
         self.duration.as_secs_f64()
     }
@@ -190,8 +190,8 @@ impl Piece {
 /// Planned times in nanoseconds from the start of the run, in order.
 #[derive(Clone, Debug)]
 pub struct Times {
-    pieces: Vec<Piece>,
-    piece: usize,
+    segments: Vec<RateSegment>,
+    segment: usize,
     before_ns: f64,
     before_count: f64,
     position: f64,
@@ -219,18 +219,18 @@ impl Iterator for Times {
             *left = left.checked_sub(1)?;
         }
         loop {
-            let piece = self.pieces.get(self.piece)?;
+            let segment = self.segments.get(self.segment)?;
             let within = self.position - self.before_count;
             // With a fixed count, the last rate continues until all queries are sent.
-            let goes_on = self.left.is_some() && self.piece + 1 == self.pieces.len();
-            if within < piece.count() || goes_on {
-                let when = self.before_ns + piece.when(within) * SECOND_NS;
+            let goes_on = self.left.is_some() && self.segment + 1 == self.segments.len();
+            if within < segment.count() || goes_on {
+                let when = self.before_ns + segment.when(within) * SECOND_NS;
                 self.step();
                 return Some(when as u64);
             }
-            self.before_count += piece.count();
-            self.before_ns += piece.seconds() * SECOND_NS;
-            self.piece += 1;
+            self.before_count += segment.count();
+            self.before_ns += segment.seconds() * SECOND_NS;
+            self.segment += 1;
         }
     }
 }
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn a_constant_rate_does_not_drift() {
         let schedule = Schedule::constant(3_000.0, 3_600 * SECOND, Arrivals::Even).unwrap();
-        let times: Vec<u64> = schedule.share(0, 1).collect();
+        let times: Vec<u64> = schedule.times_of(0, 1).collect();
         assert_eq!(times.len(), 10_800_000);
         let worst =
             times.iter().enumerate().map(|(x, &at)| (at as f64 - x as f64 * 1e9 / 3e3).abs()).fold(0.0, f64::max);
@@ -252,12 +252,12 @@ mod tests {
     }
 
     #[test]
-    fn shares_together_are_the_whole() {
-        let ramp = Piece { duration: 5 * SECOND, from: 0.0, to: 1_000.0 };
-        let hold = Piece { duration: 2 * SECOND, from: 1_000.0, to: 1_000.0 };
+    fn workers_together_send_every_query() {
+        let ramp = RateSegment { duration: 5 * SECOND, from: 0.0, to: 1_000.0 };
+        let hold = RateSegment { duration: 2 * SECOND, from: 1_000.0, to: 1_000.0 };
         let schedule = Schedule::new(vec![ramp, hold], Arrivals::Even).unwrap();
-        let whole: Vec<u64> = schedule.share(0, 1).collect();
-        let mut shares: Vec<u64> = (0..3).flat_map(|index| schedule.share(index, 3)).collect();
+        let whole: Vec<u64> = schedule.times_of(0, 1).collect();
+        let mut shares: Vec<u64> = (0..3).flat_map(|index| schedule.times_of(index, 3)).collect();
         shares.sort_unstable();
         assert_eq!((whole.len(), &whole), (4_500, &shares));
         assert!(whole.is_sorted());
@@ -267,14 +267,14 @@ mod tests {
     }
 
     #[test]
-    fn processes_with_any_number_of_workers_are_the_whole() {
+    fn processes_with_different_worker_counts_send_every_query() {
         let schedule = Schedule::constant(1_001.0, 3 * SECOND, Arrivals::Even).unwrap();
-        let whole: Vec<u64> = schedule.share(0, 1).collect();
+        let whole: Vec<u64> = schedule.times_of(0, 1).collect();
         let mut all = Vec::new();
         for (index, workers) in [(0, 1), (1, 4), (2, 2)] {
             let part = Part { index, count: 3 };
             let places = (0..workers).map(|worker| part.worker(worker, workers));
-            let own: Vec<u64> = places.flat_map(|(index, count)| schedule.share(index, count)).collect();
+            let own: Vec<u64> = places.flat_map(|(index, count)| schedule.times_of(index, count)).collect();
             assert_eq!(own.len() as f64, schedule.query_count_of(part), "{part:?}");
             all.extend(own);
         }
@@ -289,7 +289,7 @@ mod tests {
     fn poisson_has_the_rate_and_the_variance() {
         let schedule = Schedule::constant(10_000.0, 20 * SECOND, Arrivals::Poisson { seed: 3 }).unwrap();
         let mut seconds = [0f64; 200];
-        for at in schedule.share(0, 2).chain(schedule.share(1, 2)) {
+        for at in schedule.times_of(0, 2).chain(schedule.times_of(1, 2)) {
             seconds[(at / 100_000_000) as usize] += 1.0;
         }
         let mean = seconds.iter().sum::<f64>() / 200.0;
@@ -304,7 +304,7 @@ mod tests {
             let schedule = Schedule::counted(1_000.0, 1_003, arrivals).unwrap();
             assert_eq!(schedule.query_count(), 1_003.0);
             for workers in [1, 4] {
-                let counts: Vec<_> = (0..workers).map(|index| schedule.share(index, workers).count()).collect();
+                let counts: Vec<_> = (0..workers).map(|index| schedule.times_of(index, workers).count()).collect();
                 assert_eq!(counts.iter().sum::<usize>(), 1_003, "{arrivals:?}: {counts:?}");
                 assert!(counts.iter().all(|count| count.abs_diff(1_003 / workers) <= 1), "{counts:?}");
             }
@@ -312,7 +312,7 @@ mod tests {
             assert_eq!(shares, 1_003.0);
         }
         assert!(Schedule::counted(0.0, 5, Arrivals::Even).is_err());
-        assert_eq!(Schedule::counted(1e9, 1, Arrivals::Even).unwrap().share(0, 1).count(), 1);
+        assert_eq!(Schedule::counted(1e9, 1, Arrivals::Even).unwrap().times_of(0, 1).count(), 1);
     }
 
     #[test]

@@ -87,7 +87,7 @@ impl Watching {
         let rows = folder.filter(|_| self.parquet);
         let per_query = rows.map(|folder| PerQuery::create(folder.path()).map_err(|error| folder.named(error)));
         let per_query = per_query.transpose()?;
-        plan.per_query = per_query.as_ref().map(PerQuery::spool);
+        plan.per_query = per_query.as_ref().map(PerQuery::sink);
         let mut live = self.live(plan.pace.duration(), rules)?;
         let monitor = self.watch()?;
         let mut marks = self.marks.as_deref().map(open_marks).transpose()?;

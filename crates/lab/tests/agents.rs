@@ -12,8 +12,8 @@ use far_end::FarEnd;
 use lab::echo::{Echo, EchoPlan};
 use lab::engine::Transport;
 use lab::fleet::{Access, Bus, subjects};
-use lab::limits::{BEAT_INTERVAL, START_LATE_MAX, STREAM_BYTES_MAX};
-use lab::replay::Sharing;
+use lab::limits::{HEARTBEAT_INTERVAL, START_LATE_MAX, STREAM_BYTES_MAX};
+use lab::replay::RendezvousHash;
 use lab::report::{Distribution, Run};
 use links::Namespace;
 use nats::{Agent, Nats, PATIENCE, Process, below, here, own_runs, summary, until};
@@ -94,7 +94,7 @@ fn a_trace_is_sent_once_and_sources_keep_to_their_agent() {
     // 1 is a run that was late, on a machine that does other things too.
     assert!(matches!(code, 0 | 1), "{text}{error}");
     let arrivals = far.end();
-    let sharing = Sharing::new(names);
+    let hash = RendezvousHash::new(names);
     let (mut seen, mut addresses) = (BTreeSet::new(), BTreeMap::new());
     for arrival in &arrivals {
         let (number, IpAddr::V4(from)) = (number(&arrival.bytes), arrival.from.ip()) else { panic!("{arrival:?}") };
@@ -102,7 +102,7 @@ fn a_trace_is_sent_once_and_sources_keep_to_their_agent() {
         // Agents number their sources apart: the address tells whose it is.
         let index = (u32::from(from) - u32::from(Ipv4Addr::new(127, 0, 0, 1))) % 2;
         let source = source(number, 200);
-        assert_eq!(sharing.owner(source.into()), index as usize, "{source}");
+        assert_eq!(hash.owner(source.into()), index as usize, "{source}");
         assert_eq!(*addresses.entry(source).or_insert(from), from, "{source} asked from two addresses");
     }
     assert_eq!((seen.len(), addresses.len()), (3_000, 200), "{text}{error}");
@@ -175,7 +175,7 @@ fn while_a_run_goes_on_nats_carries_signs_of_life_alone() {
     assert!(arrived() < 4_000, "the run was over before it was looked at");
     let [in_msgs, out_msgs, in_bytes, out_bytes, asked, _] = std::array::from_fn(|at| after[at] - before[at]);
     // Each agent to the controller and the controller to each agent, twice a second.
-    let signs_max = 4 * (took.as_millis() / BEAT_INTERVAL.as_millis() + 2) as u64;
+    let signs_max = 4 * (took.as_millis() / HEARTBEAT_INTERVAL.as_millis() + 2) as u64;
     println!("{in_msgs} messages in, {out_msgs} out, {in_bytes} and {out_bytes} bytes in {took:?}");
     assert!((1..=signs_max).contains(&in_msgs) && out_msgs <= signs_max, "{in_msgs} {out_msgs} of {signs_max}");
     assert!(in_bytes.max(out_bytes) <= signs_max * SIGN_BYTES_MAX, "{in_bytes} {out_bytes}");
@@ -205,7 +205,7 @@ fn an_agent_without_a_source_has_nothing_to_do() {
     let (code, text, error) = ended(&catlab(&words, &url, 2, &out).output().unwrap());
     assert!(matches!(code, 0 | 1), "{text}{error}");
     assert_eq!(far.end().len(), 100, "{text}{error}");
-    let owner = Sharing::new(names).owner(source(0, 1).into());
+    let owner = RendezvousHash::new(names).owner(source(0, 1).into());
     let summary = summary(&out);
     let sent = [0, 1].map(|index| summary["agents"][index]["sent"].as_u64().unwrap());
     assert_eq!((sent[owner], sent[1 - owner]), (100, 0), "{summary}");
@@ -321,8 +321,8 @@ fn assert_even(summary: &serde_json::Value) {
 
 /// Of a replay each agent has what its sources ask, as they are shared out by its name.
 fn assert_shared(summary: &serde_json::Value, names: &[&str]) {
-    let sharing = Sharing::new(names);
-    let owners: Vec<usize> = (0..4_000).map(|number| sharing.owner(source(number, 200).into())).collect();
+    let hash = RendezvousHash::new(names);
+    let owners: Vec<usize> = (0..4_000).map(|number| hash.owner(source(number, 200).into())).collect();
     for (index, name) in names.iter().enumerate() {
         let planned = owners.iter().filter(|owner| **owner == index).count();
         let row = summary["agents"].as_array().unwrap().iter().find(|row| row["name"] == *name).unwrap();
@@ -371,7 +371,7 @@ fn an_agent_whose_controller_dies_stops_and_is_there_again() {
     drop(controller);
     assert!(agent.line().ends_with(": load"));
     let over = agent.line();
-    assert!(over.ends_with("its controller gives no sign of life"), "{over}");
+    assert!(over.ends_with("no heartbeat from its controller"), "{over}");
     // As soon as nothing of it is sent any more it takes part in the next.
     let out = folder.path().join("two");
     let before = echo.counts().queries_of(Transport::Udp);

@@ -3,7 +3,7 @@
 #[expect(dead_code, reason = "it is shared with tests that use more of it")]
 mod support;
 
-use lab::echo::{Asked, Echo, EchoPlan, Fault, Faults};
+use lab::echo::{Echo, EchoPlan, Fault, Faults, ReceivedQuery};
 use lab::engine::Transport;
 use lab::peers::{Kind, ServedZone, Setup, start};
 use lab::report::{Run, Summary};
@@ -43,13 +43,13 @@ fn echo(transport: Transport, faults: Faults) -> Echo {
 }
 
 /// Two addresses in turns, with a TTL that runs down: nothing of that is wrong.
-fn rotates(asked: &Asked<'_>) -> Fault {
+fn rotates(asked: &ReceivedQuery<'_>) -> Fault {
     let ttl = 3_600 - (asked.number % 60) as u32;
     Fault::Addresses(if asked.number.is_multiple_of(2) { [1, 2] } else { [2, 1] }, ttl)
 }
 
 /// The same, but one answer in a hundred has another address.
-fn errs(asked: &Asked<'_>) -> Fault {
+fn errs(asked: &ReceivedQuery<'_>) -> Fault {
     if asked.number % 100 == 50 { Fault::Addresses([1, 3], 60) } else { rotates(asked) }
 }
 
@@ -120,7 +120,8 @@ fn a_share_that_is_looked_at_stands_for_all() {
     let record = [&drawn[..], &["--record-answers", right.to_str().unwrap()]].concat();
     load(&folder.path().join("record"), good.address(Transport::Udp), &record);
     // Every second answer is wrong, by its RCODE.
-    let halves = |asked: &Asked<'_>| if asked.number.is_multiple_of(2) { Fault::Rcode(2) } else { rotates(asked) };
+    let halves =
+        |asked: &ReceivedQuery<'_>| if asked.number.is_multiple_of(2) { Fault::Rcode(2) } else { rotates(asked) };
     let bad = echo(Transport::Udp, Arc::new(halves));
     let check = [&drawn[..], &["--expect-answers", right.to_str().unwrap(), "--check-share", "0.1"]].concat();
     let (run, text) = load(&folder.path().join("run"), bad.address(Transport::Udp), &check);

@@ -1,6 +1,6 @@
 //! Benches measure, which no test does; how they judge, and what they tell of themselves, is tested here.
 
-#[path = "../benches/calm/every_second.rs"]
+#[path = "../benches/tail_latency/every_second.rs"]
 mod every_second;
 #[path = "../benches/replay/judged.rs"]
 #[expect(dead_code, reason = "what only the bench tells")]
@@ -133,9 +133,9 @@ fn second(index: usize, latencies: &[(u64, u64)]) -> lab::report::Row {
 
 #[test]
 fn every_second_of_a_side_has_a_row_with_its_quantiles() {
-    let calm: &[(u64, u64)] = &[(40, 10_000)];
+    let quiet: &[(u64, u64)] = &[(40, 10_000)];
     let stalled: &[(u64, u64)] = &[(40, 9_850), (900, 149), (5_000, 1)];
-    let csv = every_second::csv(&[turn(&[calm, stalled]), turn(&[calm])]);
+    let csv = every_second::csv(&[turn(&[quiet, stalled]), turn(&[quiet])]);
     let rows: Vec<Vec<f64>> =
         csv.lines().skip(1).map(|row| row.split(',').map(|field| field.parse().unwrap()).collect()).collect();
     assert_eq!(csv.lines().next(), Some("turn,second,sent,timed_out,p50_us,p99_us,p99_9_us,p99_99_us,max_us"));

@@ -3,7 +3,7 @@
 mod traffic;
 
 use lab::echo::{Echo, EchoPlan, Fault};
-use lab::engine::{Habits, Pace, Plan, Transport, run};
+use lab::engine::{ConnectionPolicy, Pace, Plan, Transport, run};
 use lab::report::{LimitSide, Rules, Summary};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -180,7 +180,7 @@ fn a_reason_names_the_option_and_what_still_holds() {
 #[test]
 fn a_service_time_of_one_query_to_the_next_is_reported() {
     let evidence = |delay_ms: u64| {
-        let faults = Arc::new(move |_: &lab::echo::Asked<'_>| Fault::Delay(Duration::from_millis(delay_ms)));
+        let faults = Arc::new(move |_: &lab::echo::ReceivedQuery<'_>| Fault::Delay(Duration::from_millis(delay_ms)));
         let echo = Echo::start(&EchoPlan { faults, ..EchoPlan::new(&[Transport::Tcp]).unwrap() }).unwrap();
         let plan = plan(echo.address(Transport::Tcp), traffic::open(10.0, 2));
         let plan = Plan { transport: Transport::Tcp, connection_count: 1, ..plan };
@@ -197,8 +197,8 @@ fn a_service_time_of_one_query_to_the_next_is_reported() {
 fn the_most_open_connections_are_those_at_one_time() {
     let echo = Echo::start(&EchoPlan::new(&[Transport::Tcp]).unwrap()).unwrap();
     let plan = plan(echo.address(Transport::Tcp), traffic::open(200.0, 2));
-    let habits = Habits { queries_max: Some(5), ..plan.habits };
-    let plan = Plan { transport: Transport::Tcp, connection_count: 8, worker_count: 1, habits, ..plan };
+    let connection_policy = ConnectionPolicy { queries_max: Some(5), ..plan.connection_policy };
+    let plan = Plan { transport: Transport::Tcp, connection_count: 8, worker_count: 1, connection_policy, ..plan };
     let summary = Summary::new(&plan, &measure(&plan).0, &patient());
     let connections = summary.transports[&Transport::Tcp].connections.as_ref().unwrap();
     assert!(connections.opened >= 40, "{connections:?}");

@@ -2,7 +2,7 @@
 #[expect(dead_code, reason = "it is shared with tests that use more of it")]
 mod support;
 
-use lab::echo::{Asked, Echo, EchoPlan, Fault};
+use lab::echo::{Echo, EchoPlan, Fault, ReceivedQuery};
 use lab::engine::{Pace, Plan, TlsPlan, Transport, run};
 use lab::measure::Quantiles;
 use lab::per_query::{PerQuery, Written};
@@ -23,13 +23,13 @@ use wire::number::Rtype;
 const TIMEOUT: Duration = Duration::from_millis(300);
 
 /// The digits of `q123.example.`.
-fn number(asked: &Asked<'_>) -> u64 {
+fn number(asked: &ReceivedQuery<'_>) -> u64 {
     let label = &asked.message[14..13 + usize::from(asked.message[12])];
     std::str::from_utf8(label).unwrap().parse().unwrap()
 }
 
 /// A run of 600 queries a second for two seconds, with rows.
-fn measured(folder: &Path, transport: Transport, faults: fn(&Asked<'_>) -> Fault) -> (Summary, Vec<Row>) {
+fn measured(folder: &Path, transport: Transport, faults: fn(&ReceivedQuery<'_>) -> Fault) -> (Summary, Vec<Row>) {
     let echo = EchoPlan { faults: Arc::new(faults), ..EchoPlan::new(&[transport]).unwrap() };
     let echo = Echo::start(&echo).unwrap();
     let names = NameDistribution {
@@ -47,7 +47,7 @@ fn measured(folder: &Path, transport: Transport, faults: fn(&Asked<'_>) -> Fault
         timeout: TIMEOUT,
         worker_count: 2,
         tls: TlsPlan { is_insecure: true, ..TlsPlan::default() },
-        per_query: Some(rows.spool()),
+        per_query: Some(rows.sink()),
         ..Plan::new(vec![echo.address(transport)], workload, Pace::Open(schedule))
     };
     let outcome = run(&plan, |_| 0).unwrap();

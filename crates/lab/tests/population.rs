@@ -5,7 +5,7 @@ mod support;
 use lab::echo::{Echo, EchoPlan, Fault};
 use lab::engine::{Outcome, Pace, Plan, TlsPlan, Transport, run};
 use lab::limits::QUERY_BYTES_MAX;
-use lab::population::{Cast, Population, Ports, fit};
+use lab::population::{Clients, Population, Ports, fit};
 use lab::report::{Recording, Run, page};
 use lab::trace::{Capture, DNS_PORT, Observed, Recorded, Transport as Seen, read_capture};
 use lab::workload::{Extras, Workload};
@@ -35,7 +35,7 @@ fn measure_within(text: &str, seconds: u64, timeout: Duration, faults: lab::echo
         doq: port(Transport::Doq),
     };
     let workload = Workload::generated(population.generator(Extras::default(), 1).unwrap().unwrap());
-    let population = Cast::new(population, &["127.0.0.1".parse().unwrap()], 1).unwrap();
+    let population = Clients::new(population, &["127.0.0.1".parse().unwrap()], 1).unwrap();
     let pace = Pace::Population { population, duration: Duration::from_secs(seconds) };
     let plan = Plan {
         tls: TlsPlan { is_insecure: true, ..TlsPlan::default() },
@@ -93,7 +93,7 @@ rate = {{ distribution = \"constant\", mean = 2.0 }}
 "
     );
     // The fallback goes to the server of the query: the same address and port, over TCP.
-    let faults = |asked: &lab::echo::Asked<'_>| {
+    let faults = |asked: &lab::echo::ReceivedQuery<'_>| {
         if asked.transport == Transport::Udp { Fault::Truncated } else { Fault::None }
     };
     let plan = EchoPlan { faults: Arc::new(faults), ..EchoPlan::new(&[Transport::Udp]).unwrap() };
@@ -108,7 +108,7 @@ rate = {{ distribution = \"constant\", mean = 2.0 }}
     let population = Population::parse(&text).unwrap();
     let workload = Workload::generated(population.generator(Extras::default(), 1).unwrap().unwrap());
     let server = format!("127.0.0.1:{port}").parse().unwrap();
-    let population = Cast::new(population, &[server], 1).unwrap();
+    let population = Clients::new(population, &[server], 1).unwrap();
     let pace = Pace::Population { population, duration: Duration::from_secs(3) };
     let plan = Plan::new(vec![over_udp.address(Transport::Udp)], workload, pace);
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -137,7 +137,7 @@ active = {{ start_s = 1.0, stop_s = 3.0 }}
 "
     );
     let delay = Duration::from_millis(100);
-    let slow = move |asked: &lab::echo::Asked<'_>| {
+    let slow = move |asked: &lab::echo::ReceivedQuery<'_>| {
         if asked.transport == Transport::Udp { Fault::Delay(delay) } else { Fault::None }
     };
     let (outcome, _) = measure(&text, 4, Arc::new(slow));
@@ -171,7 +171,7 @@ transports = {{ tcp = 1.0 }}
 rate = {{ distribution = \"constant\", mean = 5.0, arrivals = \"even\" }}
 "
     );
-    let faults = |asked: &lab::echo::Asked<'_>| match asked.transport {
+    let faults = |asked: &lab::echo::ReceivedQuery<'_>| match asked.transport {
         Transport::Udp => Fault::Drop,
         _ => Fault::None,
     };
@@ -201,13 +201,13 @@ rate = {{ distribution = \"constant\", mean = 5.0, arrivals = \"even\" }}
 fn trace_of(population: &Population, seconds: u64) -> Vec<Observed> {
     let generator = population.generator(Extras::default(), 3).unwrap().unwrap();
     let mut workload = Workload::generated(generator);
-    let cast = Cast::new(population.clone(), &["192.0.2.1".parse().unwrap()], 3).unwrap();
-    let mut crowd = cast.crowd(0, 1, Duration::from_secs(seconds));
-    let endpoints = crowd.endpoints();
+    let clients = Clients::new(population.clone(), &["192.0.2.1".parse().unwrap()], 3).unwrap();
+    let mut scheduler = clients.scheduler(0, 1, Duration::from_secs(seconds));
+    let endpoints = scheduler.endpoints();
     let mut out = vec![0; QUERY_BYTES_MAX];
     let mut trace = Vec::new();
-    while let Some((at_ns, client)) = crowd.peek() {
-        crowd.advance();
+    while let Some((at_ns, client)) = scheduler.peek() {
+        scheduler.advance();
         let length = workload.fill(&mut out);
         let transport = if endpoints[client as usize].transport == Transport::Tcp { Seen::Tcp } else { Seen::Udp };
         trace.push(Observed {

@@ -9,10 +9,10 @@ mod support;
 mod traffic;
 
 use far_end::{Arrival, FarEnd};
-use lab::echo::{Asked, Echo, EchoPlan, Fault, Faults};
+use lab::echo::{Echo, EchoPlan, Fault, Faults, ReceivedQuery};
 use lab::engine::{Outcome, Pace, Plan, TlsPlan, Transport};
 use lab::population::Server;
-use lab::replay::{Late, Manner, Replay, Route, Selection, Sources};
+use lab::replay::{LatePolicy, Replay, ReplayMode, Route, Selection, Sources};
 use lab::report::{Rules, Summary, Validity};
 use lab::workload::Workload;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -76,8 +76,8 @@ fn route(server: SocketAddr, sources: Option<Sources>) -> Route {
     Route { servers: vec![server], ports: BTreeMap::new(), sources, open_files_max: 1_024, rules: None, live: None }
 }
 
-fn replay(path: &Path, selection: Selection, manner: Manner, route: &Route) -> Replay {
-    Replay::new(path, trace::Options::default(), selection, manner, route).unwrap()
+fn replay(path: &Path, selection: Selection, mode: ReplayMode, route: &Route) -> Replay {
+    Replay::new(path, trace::Options::default(), selection, mode, route).unwrap()
 }
 
 /// A capture of a query and a packet of IPsec ESP.
@@ -97,7 +97,7 @@ fn packets_in_tunnels_that_are_not_read_are_counted() {
     let path = folder.path().join("tunnel.pcap");
     std::fs::write(&path, [header, packet(17, &udp), packet(50, &[7; 40])].concat()).unwrap();
     let route = route(SocketAddr::from((Ipv4Addr::LOCALHOST, 53)), Some(Sources::Sockets));
-    let replay = replay(&path, Selection::default(), Manner::default(), &route);
+    let replay = replay(&path, Selection::default(), ReplayMode::default(), &route);
     assert_eq!((replay.survey().queries, &replay.survey().left_out[..]), (1, &[(Unread::EncapsulatedEsp, 1)][..]));
 }
 
@@ -108,7 +108,7 @@ fn of_dnstap_the_queries_of_clients_are_sent() {
     let route = route(SocketAddr::from((Ipv4Addr::LOCALHOST, 53)), Some(Sources::Sockets));
     let replay = |dnstap: Vec<DnstapSide>| {
         let reading = trace::Options { dnstap, ..trace::Options::default() };
-        Replay::new(&path, reading, Selection::default(), Manner::default(), &route).unwrap()
+        Replay::new(&path, reading, Selection::default(), ReplayMode::default(), &route).unwrap()
     };
     let survey = replay(Vec::new()).survey().clone();
     let left_out: u64 = survey.left_out.iter().map(|(_, count)| count).sum();
@@ -166,7 +166,7 @@ fn every_query_arrives_once_with_its_bytes_from_a_place_of_its_source() {
     for (word, workers) in [("prefix", 1), ("prefix=127.64.0.0/10", 2), ("sockets", 1), ("sockets", 2)] {
         let far_end = FarEnd::start(Duration::ZERO);
         let route = route(far_end.address, Some(word.parse().unwrap()));
-        let replay = replay(&path, Selection::default(), Manner::default(), &route);
+        let replay = replay(&path, Selection::default(), ReplayMode::default(), &route);
         let (outcome, summary) = measure(&plan(replay, workers));
         let places = judge(&far_end.end(), &lines);
         let total = &outcome.total;
@@ -189,7 +189,7 @@ fn sources_whose_addresses_are_here_keep_them() {
     let lines = lines([127, 77, 3]);
     let path = written(&folder, &lines);
     let far_end = FarEnd::start(Duration::ZERO);
-    let replay = replay(&path, Selection::default(), Manner::default(), &route(far_end.address, None));
+    let replay = replay(&path, Selection::default(), ReplayMode::default(), &route(far_end.address, None));
     assert_eq!(replay.sources(), Sources::Addresses);
     let (outcome, _) = measure(&plan(replay, 2));
     let places = judge(&far_end.end(), &lines);
@@ -211,7 +211,7 @@ fn each_transport_has_a_connection_for_each_of_its_sources() {
     let echo = Echo::start(&EchoPlan::new(&Transport::ALL).unwrap()).unwrap();
     let ports = Transport::ALL.into_iter().map(|transport| (transport, echo.address(transport).port())).collect();
     let route = Route { ports, ..route(echo.address(Transport::Udp), None) };
-    let replay = replay(&path, Selection::default(), Manner::default(), &route);
+    let replay = replay(&path, Selection::default(), ReplayMode::default(), &route);
     let (outcome, _) = measure(&plan(replay, 2));
     assert_eq!((outcome.total.sent, outcome.total.answered), (1_000, 1_000));
     for (index, transport) in Transport::ALL.into_iter().enumerate() {
@@ -234,7 +234,7 @@ fn over_each_transport_a_source_has_its_address() {
     let path = written(&folder, &lines);
     let seen = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&seen);
-    let faults: Faults = Arc::new(move |asked: &Asked<'_>| {
+    let faults: Faults = Arc::new(move |asked: &ReceivedQuery<'_>| {
         noted.lock().unwrap().push((number(asked.message), asked.transport as usize, asked.client));
         Fault::None
     });
@@ -242,7 +242,7 @@ fn over_each_transport_a_source_has_its_address() {
     let echo = Echo::start(&plan_of_echo).unwrap();
     let ports = Transport::ALL.into_iter().map(|transport| (transport, echo.address(transport).port())).collect();
     let route = Route { ports, ..route(echo.address(Transport::Udp), None) };
-    let replay = replay(&path, Selection::default(), Manner::default(), &route);
+    let replay = replay(&path, Selection::default(), ReplayMode::default(), &route);
     assert_eq!(replay.sources(), Sources::Addresses);
     let (outcome, _) = measure(&plan(replay, 2));
     assert_eq!((outcome.total.sent, outcome.total.answered), (700, 700));
@@ -266,9 +266,9 @@ fn a_silent_source_closes_and_one_transport_may_be_forced_on_all() {
     let over = |transport: Transport| {
         let echo = Echo::start(&EchoPlan::new(&[transport]).unwrap()).unwrap();
         let selection = Selection { transport: Some(transport), ..Selection::default() };
-        let replay = replay(&path, selection, Manner::default(), &route(echo.address(transport), None));
+        let replay = replay(&path, selection, ReplayMode::default(), &route(echo.address(transport), None));
         let mut plan = plan(replay, 1);
-        plan.habits.idle_timeout = Some(Duration::from_millis(1_200));
+        plan.connection_policy.idle_timeout = Some(Duration::from_millis(1_200));
         let (outcome, _) = measure(&plan);
         assert_eq!((outcome.total.sent, outcome.total.answered), (100, 100), "{transport}");
         let counts = echo.counts();
@@ -286,8 +286,8 @@ fn a_dependent_query_waits_for_the_answer_before_it() {
     let path = written(&folder, &lines);
     for is_fast in [false, true] {
         let far_end = FarEnd::start(DELAY);
-        let manner = Manner { is_dependent: true, is_fast, late: Late::Slip };
-        let replay = replay(&path, Selection::default(), manner, &route(far_end.address, None));
+        let mode = ReplayMode { is_dependent: true, is_fast, late: LatePolicy::Slip };
+        let replay = replay(&path, Selection::default(), mode, &route(far_end.address, None));
         let (outcome, summary) = measure(&plan(replay, 1));
         let arrivals = far_end.end();
         judge(&arrivals, &lines);
@@ -309,10 +309,10 @@ fn dependent_queries_go_on_when_answers_do_not_come() {
     let path = written(&folder, &lines);
     // Nobody reads it.
     let silent = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let manner = Manner { is_dependent: true, is_fast: true, late: Late::Slip };
+    let mode = ReplayMode { is_dependent: true, is_fast: true, late: LatePolicy::Slip };
     for sources in [Sources::Sockets, "prefix".parse().unwrap()] {
         let route = route(silent.local_addr().unwrap(), Some(sources));
-        let replay = replay(&path, Selection::default(), manner, &route);
+        let replay = replay(&path, Selection::default(), mode, &route);
         let plan = Plan { timeout: Duration::from_millis(100), ..plan(replay, 1) };
         let (outcome, _) = measure(&plan);
         assert_eq!((outcome.total.sent, outcome.total.timed_out), (20, 20), "{sources}");
@@ -325,19 +325,19 @@ fn fast_takes_no_account_of_time_and_speed_divides_it() {
     // An hour of queries.
     let lines: Vec<Line> = (0..200).map(|number| line(18_000 * MS * number, [10, 0, 0], number % 9)).collect();
     let path = written(&folder, &lines);
-    let fast = (Selection::default(), Manner { is_fast: true, ..Manner::default() });
-    let quick = (Selection { speed: 3_600.0, ..Selection::default() }, Manner::default());
-    for (selection, manner) in [fast, quick] {
+    let fast = (Selection::default(), ReplayMode { is_fast: true, ..ReplayMode::default() });
+    let quick = (Selection { speed: 3_600.0, ..Selection::default() }, ReplayMode::default());
+    for (selection, mode) in [fast, quick] {
         let far_end = FarEnd::start(Duration::ZERO);
-        let replay = replay(&path, selection, manner, &route(far_end.address, None));
+        let replay = replay(&path, selection, mode, &route(far_end.address, None));
         let (outcome, summary) = measure(&plan(replay, 1));
         judge(&far_end.end(), &lines);
         assert_eq!(outcome.total.answered, 200);
         // Minutes would do; an hour would not.
         assert!(outcome.second_count < 600, "{}", outcome.second_count);
         let figures = summary.replay.unwrap();
-        assert_eq!(figures.send_error_us.is_none(), manner.is_fast);
-        assert_eq!(figures.replay.timing, if manner.is_fast { "fast" } else { "trace" });
+        assert_eq!(figures.send_error_us.is_none(), mode.is_fast);
+        assert_eq!(figures.replay.timing, if mode.is_fast { "fast" } else { "trace" });
     }
 }
 
@@ -349,7 +349,7 @@ fn a_part_of_a_trace_is_sent_from_its_first_query_on() {
     let far_end = FarEnd::start(Duration::ZERO);
     let (from, until) = (Duration::from_secs(4), Some(Duration::from_secs(5)));
     let selection = Selection { from, until, limit: Some(8), ..Selection::default() };
-    let replay = replay(&path, selection, Manner::default(), &route(far_end.address, None));
+    let replay = replay(&path, selection, ReplayMode::default(), &route(far_end.address, None));
     assert_eq!((replay.survey().queries, replay.duration()), (8, Duration::from_millis(700)));
     measure(&plan(replay, 1));
     let numbers: Vec<u64> = far_end.end().iter().map(|arrival| number(&arrival.bytes)).collect();
@@ -365,7 +365,7 @@ fn rules_change_messages_before_they_are_sent() {
     let rules = Some(Arc::new(lab::mutation::parse_rules(rules).unwrap()));
     let far_end = FarEnd::start(Duration::ZERO);
     let route = Route { rules, ..route(far_end.address, None) };
-    let replay = replay(&path, Selection::default(), Manner::default(), &route);
+    let replay = replay(&path, Selection::default(), ReplayMode::default(), &route);
     assert_eq!((replay.survey().queries, replay.survey().source_count()), (90, 9));
     let (outcome, _) = measure(&plan(replay, 2));
     let arrivals = far_end.end();
@@ -388,14 +388,14 @@ fn a_run_that_falls_behind_slips_or_stops_and_says_so() {
     let silent = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let route = route(silent.local_addr().unwrap(), None);
     let run = |late| {
-        let replay = replay(&path, Selection::default(), Manner { late, ..Manner::default() }, &route);
+        let replay = replay(&path, Selection::default(), ReplayMode { late, ..ReplayMode::default() }, &route);
         measure(&Plan { timeout: Duration::from_millis(100), ..plan(replay, 1) })
     };
-    let (outcome, summary) = run(Late::Slip);
+    let (outcome, summary) = run(LatePolicy::Slip);
     assert_eq!((outcome.total.sent, outcome.is_interrupted), (20_000, false));
     let figures = summary.replay.unwrap();
     assert_eq!((&figures.replay.late[..], figures.replay.stopped), ("slip", None));
-    let (outcome, summary) = run(Late::Stop(Duration::from_micros(500)));
+    let (outcome, summary) = run(LatePolicy::Stop(Duration::from_micros(500)));
     assert!(outcome.total.sent < 20_000 && outcome.is_interrupted, "{}", outcome.total.sent);
     let figures = summary.replay.unwrap();
     let [planned, late_us] = figures.replay.stopped.unwrap();
@@ -410,9 +410,9 @@ fn real(file: &str, limit: Option<u64>, seconds: f64) -> Option<usize> {
     let far_end = FarEnd::start(Duration::ZERO);
     let route = route(far_end.address, None);
     let whole = Selection { limit, transport: Some(Transport::Udp), ..Selection::default() };
-    let known = replay(&path, whole, Manner::default(), &route);
+    let known = replay(&path, whole, ReplayMode::default(), &route);
     let speed = known.duration().as_secs_f64() / seconds;
-    let replay = replay(&path, Selection { speed, ..whole }, Manner::default(), &route);
+    let replay = replay(&path, Selection { speed, ..whole }, ReplayMode::default(), &route);
     let (queries, sources) = (replay.survey().queries, replay.survey().source_count());
     let (outcome, summary) = measure(&plan(replay, 1));
     let arrivals = far_end.end();

@@ -13,7 +13,7 @@ use support::Folder;
 
 /// A run at a server whose every answer takes that long: so long that a busy machine adds little to it.
 fn load(delay_ms: u64, out: &Path) {
-    load_with(Arc::new(move |_: &lab::echo::Asked<'_>| Fault::Delay(Duration::from_millis(delay_ms))), out);
+    load_with(Arc::new(move |_: &lab::echo::ReceivedQuery<'_>| Fault::Delay(Duration::from_millis(delay_ms))), out);
 }
 
 fn load_with(faults: Faults, out: &Path) {
@@ -67,7 +67,7 @@ fn a_server_that_was_dead_for_a_second_is_no_equal() {
     load(100, &folder.path().join("whole"));
     // 100 queries a second. Most queries of the third second are lost, about a tenth of all.
     let count = AtomicU64::new(0);
-    let faults = move |_: &lab::echo::Asked<'_>| match count.fetch_add(1, Ordering::Relaxed) {
+    let faults = move |_: &lab::echo::ReceivedQuery<'_>| match count.fetch_add(1, Ordering::Relaxed) {
         200..260 => Fault::Drop,
         _ => Fault::Delay(Duration::from_millis(100)),
     };

@@ -3,8 +3,8 @@
 #[path = "support/traffic.rs"]
 mod traffic;
 
-use lab::echo::{Asked, Certificate, Echo, EchoPlan, Fault};
-use lab::engine::{Habits, Outcome, Plan, TlsPlan, Transport, run};
+use lab::echo::{Certificate, Echo, EchoPlan, Fault, ReceivedQuery};
+use lab::engine::{ConnectionPolicy, Outcome, Plan, TlsPlan, Transport, run};
 use lab::measure::Second;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl Drop for Bench {
 }
 
 impl Bench {
-    fn new(transport: Transport, faults: impl Fn(&Asked<'_>) -> Fault + Send + Sync + 'static) -> Self {
+    fn new(transport: Transport, faults: impl Fn(&ReceivedQuery<'_>) -> Fault + Send + Sync + 'static) -> Self {
         Self::at(EchoPlan { faults: Arc::new(faults), ..EchoPlan::new(&[transport]).unwrap() }, transport)
     }
 
@@ -97,7 +97,7 @@ fn a_server_that_stops_is_seen_where_and_when_it_stops() {
     // 200 ms in each second: a fifth of the queries wait, the longest for all of it.
     for transport in CONNECTED {
         let pause = Duration::from_millis(200);
-        let stops = move |asked: &Asked<'_>| number(asked.message) % 1_000 == 300;
+        let stops = move |asked: &ReceivedQuery<'_>| number(asked.message) % 1_000 == 300;
         let bench = Bench::new(transport, move |asked| if stops(asked) { Fault::Pause(pause) } else { Fault::None });
         let (_, seconds) = bench.measure();
         for second in &seconds[..3] {
@@ -195,14 +195,15 @@ fn garbage_wrong_ids_and_second_answers_are_told_apart_over_tcp() {
 fn queries_per_connection_and_silence_close_connections() {
     for transport in CONNECTED {
         let mut bench = Bench::new(transport, |_| Fault::None).brief();
-        let habits = Habits { queries_max: Some(50), ..Habits::default() };
-        bench.plan = Plan { habits, ..bench.plan.clone() };
+        let connection_policy = ConnectionPolicy { queries_max: Some(50), ..ConnectionPolicy::default() };
+        bench.plan = Plan { connection_policy, ..bench.plan.clone() };
         let (outcome, _) = bench.measure();
         let connections = &outcome.transports[&transport].connection_total;
         assert_eq!(outcome.total.answered, 3_000, "{transport}");
         assert_eq!((connections.closed_by_us, connections.closed_by_peer), (60, 0), "{transport}");
-        let habits = Habits { idle_timeout: Some(Duration::from_millis(100)), ..Habits::default() };
-        bench.plan = Plan { habits, pace: open(6.0, 2), ..bench.plan.clone() };
+        let connection_policy =
+            ConnectionPolicy { idle_timeout: Some(Duration::from_millis(100)), ..ConnectionPolicy::default() };
+        bench.plan = Plan { connection_policy, pace: open(6.0, 2), ..bench.plan.clone() };
         let (outcome, _) = bench.measure();
         let connections = &outcome.transports[&transport].connection_total;
         assert_eq!(outcome.total.answered, 12, "{transport}");
@@ -216,8 +217,9 @@ fn sessions_are_resumed_and_early_data_is_taken() {
     for transport in [Transport::Dot, Transport::Doh, Transport::Doq] {
         for (resumption, early_data) in [(0.0, 0.0), (1.0, 0.0), (1.0, 1.0)] {
             let mut bench = Bench::new(transport, |_| Fault::None);
-            let habits = Habits { queries_max: Some(20), resumption, early_data, ..Habits::default() };
-            let plan = Plan { habits, pace: open(600.0, 1), connection_count: 2, ..bench.plan.clone() };
+            let connection_policy =
+                ConnectionPolicy { queries_max: Some(20), resumption, early_data, ..ConnectionPolicy::default() };
+            let plan = Plan { connection_policy, pace: open(600.0, 1), connection_count: 2, ..bench.plan.clone() };
             bench.plan = plan;
             let (outcome, _) = bench.measure();
             let connections = &outcome.transports[&transport].connection_total;
@@ -242,8 +244,9 @@ fn sessions_of_tls_1_2_are_resumed_without_early_data() {
         for resumption in [0.0, 1.0] {
             let old = EchoPlan { is_tls12: true, ..EchoPlan::new(&[transport]).unwrap() };
             let mut bench = Bench::at(old, transport);
-            let habits = Habits { queries_max: Some(20), resumption, early_data: 1.0, ..Habits::default() };
-            let plan = Plan { habits, pace: open(600.0, 1), connection_count: 2, ..bench.plan.clone() };
+            let connection_policy =
+                ConnectionPolicy { queries_max: Some(20), resumption, early_data: 1.0, ..ConnectionPolicy::default() };
+            let plan = Plan { connection_policy, pace: open(600.0, 1), connection_count: 2, ..bench.plan.clone() };
             bench.plan = plan;
             let (outcome, _) = bench.measure();
             let connections = &outcome.transports[&transport].connection_total;

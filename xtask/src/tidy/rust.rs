@@ -18,7 +18,7 @@ const UNSAFE_PATHS: &[&str] = &[
     "crates/server/src/sandbox/seccomp.rs",
     "crates/server/src/sandbox/tests.rs",
     "crates/lab/src/engine/udp/batch.rs",
-    "crates/lab/benches/replay/sourced.rs",
+    "crates/lab/benches/replay/pktinfo.rs",
     "crates/lab/benches/support/sockets.rs",
     "crates/lab/src/engine/system.rs",
     "crates/links/src/system.rs",

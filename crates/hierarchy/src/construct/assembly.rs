@@ -1,8 +1,8 @@
 //! The second look at traffic: every record into the zone that it belongs to.
 
+use super::behavior_votes::BehaviorVotes;
 use super::contradiction::Contradiction;
 use super::draft::{Draft, Rank, bytes_of, wildcard};
-use super::manners::Manners;
 use super::map::Map;
 use super::report::Report;
 use super::response::{LeftOut, Response, Shape, is_below};
@@ -23,7 +23,7 @@ pub struct Assembly {
     pub(super) report: Report,
     /// RRsets that were sent in another way than they are kept: zone, owner, type.
     pub(super) conflicts: BTreeMap<(Name, Name, Kind), Contradiction>,
-    pub(super) manners: Manners,
+    pub(super) behaviors: BehaviorVotes,
     /// Bytes that all drafts take.
     bytes: usize,
     /// Names that were said not to exist or not to have a type, in all drafts.
@@ -35,14 +35,14 @@ impl Assembly {
     #[must_use]
     pub fn new(map: Map, dnssec: Dnssec) -> Self {
         let report = Report { over_bound: map.over_bound, ..Report::default() };
-        let (drafts, conflicts, manners) = (BTreeMap::new(), BTreeMap::new(), Manners::default());
-        Self { map, dnssec, drafts, report, conflicts, manners, bytes: 0, denied_count: 0 }
+        let (drafts, conflicts, behaviors) = (BTreeMap::new(), BTreeMap::new(), BehaviorVotes::default());
+        Self { map, dnssec, drafts, report, conflicts, behaviors, bytes: 0, denied_count: 0 }
     }
 
     /// Takes what a message that `server` sent holds.
     pub fn add(&mut self, server: IpAddr, bytes: &[u8]) {
         self.report.messages += 1;
-        let has_room = self.manners.add(server, bytes);
+        let has_room = self.behaviors.add(server, bytes);
         self.report.over_bound += u64::from(!has_room);
         let taken = Response::read(bytes).and_then(|response| {
             self.report.malformed_records += response.malformed_count;

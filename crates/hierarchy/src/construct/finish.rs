@@ -27,7 +27,7 @@ const NOBODYS: [IpAddr; 2] =
 pub(super) const ELSEWHERE: &str = "seen only beside answers of other zones";
 
 pub(super) fn finish(assembly: Assembly) -> Built {
-    let Assembly { mut map, drafts, mut report, conflicts, manners, .. } = assembly;
+    let Assembly { mut map, drafts, mut report, conflicts, behaviors, .. } = assembly;
     // Glue that nobody asked for is not worth a zone.
     let (mut drafts, mut glue): (Drafts, Drafts) = drafts.into_iter().partition(|(_, draft)| draft.is_zone());
     complete_ancestors(&mut drafts, &mut glue, &mut map);
@@ -63,11 +63,11 @@ pub(super) fn finish(assembly: Assembly) -> Built {
     });
     let zones = drafts.into_iter().map(|(apex, draft)| close(apex, draft, &map, &mut report)).collect();
     // Addresses that serve no zone are none of the hierarchy's.
-    let mut manners = manners.finish();
+    let mut behaviors = behaviors.finish();
     let servers: BTreeSet<IpAddr> = report.zones.iter().flat_map(|zone| &zone.servers).copied().collect();
-    manners.retain(|server, _| servers.contains(server));
+    behaviors.retain(|server, _| servers.contains(server));
     all_conflicts.iter().for_each(|conflict| report.conflicts.add(conflict.clone()));
-    Built { zones, manners, report, conflicts: all_conflicts }
+    Built { zones, behaviors, report, conflicts: all_conflicts }
 }
 
 fn each(drafts: &mut Drafts, report: &mut Report, mut work: impl FnMut(Repair<'_>)) {

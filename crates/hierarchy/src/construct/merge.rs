@@ -7,7 +7,7 @@ use super::map::Map;
 use super::rrset::{Grouping, Rrset};
 use super::survey::address;
 use super::{Built, Dnssec};
-use crate::Manner;
+use crate::ServerBehavior;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use wire::name::Name;
@@ -16,7 +16,7 @@ use zone::RecordRef;
 
 /// Puts zones together. Where two have an RRset the first wins; what was sent wins over what was made, and that stays
 /// marked with why it was. The same zones twice are those zones.
-pub struct Merge(Assembly, BTreeMap<IpAddr, Manner>);
+pub struct Merge(Assembly, BTreeMap<IpAddr, ServerBehavior>);
 
 impl Default for Merge {
     fn default() -> Self {
@@ -66,18 +66,18 @@ impl Merge {
         }
     }
 
-    /// Takes the manners of the servers of one hierarchy.
-    pub fn add_manners(&mut self, manners: BTreeMap<IpAddr, Manner>) {
-        for (server, manner) in manners {
-            self.1.entry(server).or_insert(manner);
+    /// Adds the behaviors of the servers of one hierarchy.
+    pub fn add_behaviors(&mut self, behaviors: BTreeMap<IpAddr, ServerBehavior>) {
+        for (server, behavior) in behaviors {
+            self.1.entry(server).or_insert(behavior);
         }
     }
 
     /// The zones, made whole.
     #[must_use]
     pub fn finish(self) -> Built {
-        let Self(assembly, manners) = self;
-        Built { manners, ..assembly.finish() }
+        let Self(assembly, behaviors) = self;
+        Built { behaviors, ..assembly.finish() }
     }
 }
 

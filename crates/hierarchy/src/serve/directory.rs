@@ -3,7 +3,7 @@
 //! Zones are numbers, in canonical order of their apexes. Addresses that serve the same zones share one list of them:
 //! a hundred thousand zones with four addresses each take some tens of megabytes.
 
-use crate::Manner;
+use crate::ServerBehavior;
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use wire::name::{Name, NameRef};
@@ -24,7 +24,7 @@ pub struct Directory {
 struct Server {
     address: IpAddr,
     list: u32,
-    manner: Manner,
+    behavior: ServerBehavior,
 }
 
 /// The zone that answers a question.
@@ -35,11 +35,11 @@ pub(super) struct Found<'a> {
 }
 
 impl Directory {
-    /// Of zones and the addresses of their servers; no zone may be there twice. Servers without a manner answer as
+    /// Of zones and the addresses of their servers; no zone may be there twice. Servers without a behavior answer as
     /// ours does.
-    pub(super) fn new(mut zones: Vec<(Name, Vec<IpAddr>)>, manners: &BTreeMap<IpAddr, Manner>) -> Self {
-        let manners: BTreeMap<IpAddr, Manner> =
-            manners.iter().map(|(address, manner)| (address.to_canonical(), *manner)).collect();
+    pub(super) fn new(mut zones: Vec<(Name, Vec<IpAddr>)>, behaviors: &BTreeMap<IpAddr, ServerBehavior>) -> Self {
+        let behaviors: BTreeMap<IpAddr, ServerBehavior> =
+            behaviors.iter().map(|(address, behavior)| (address.to_canonical(), *behavior)).collect();
         zones.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         let mut served = Vec::new();
         let mut apexes = Vec::with_capacity(zones.len());
@@ -58,8 +58,8 @@ impl Directory {
                 lists.len() as u32 - 1
             });
             let address = of_one[0].0;
-            let manner = manners.get(&address).copied().unwrap_or_default();
-            servers.push(Server { address, list: number, manner });
+            let behavior = behaviors.get(&address).copied().unwrap_or_default();
+            servers.push(Server { address, list: number, behavior });
         }
         servers.shrink_to_fit();
         Self { apexes, servers, lists }
@@ -97,8 +97,8 @@ impl Directory {
 
     /// How a server answers.
     #[must_use]
-    pub(super) fn manner(&self, server: usize) -> Manner {
-        self.servers[server].manner
+    pub(super) fn behavior(&self, server: usize) -> ServerBehavior {
+        self.servers[server].behavior
     }
 
     /// The zones of a server.

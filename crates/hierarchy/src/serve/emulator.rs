@@ -2,9 +2,9 @@
 
 use super::backend::{Backend, told};
 use super::directory::Directory;
-use super::mannered::{Mannered, Matter};
+use super::responder::{Matter, Responder};
 use super::tally::{Noted, Tally};
-use crate::Manner;
+use crate::ServerBehavior;
 use std::net::IpAddr;
 use std::sync::Arc;
 use wire::name::Name;
@@ -31,14 +31,14 @@ pub struct Emulator {
     reader: ZoneReader,
     directory: Arc<Directory>,
     backend: Option<Box<dyn Backend>>,
-    /// Made when a server with a manner is asked.
-    mannered: Option<Mannered>,
+    /// Created when a server with a behavior of its own is queried.
+    responder: Option<Responder>,
     tally: Tally,
 }
 
 impl Emulator {
     pub(super) fn new(reader: ZoneReader, directory: Arc<Directory>, keeps_upstream: bool) -> Self {
-        Self { reader, directory, backend: None, mannered: None, tally: Tally::new(keeps_upstream) }
+        Self { reader, directory, backend: None, responder: None, tally: Tally::new(keeps_upstream) }
     }
 
     /// The same, that has servers under test answer what a zone answers.
@@ -88,13 +88,13 @@ impl Emulator {
             }
             // What no zone answers is refused here, whoever has the zones.
             _ => {
-                let manner = server.map_or_else(Manner::default, |server| self.directory.manner(server));
-                let mannered = zone.as_ref().filter(|_| manner != Manner::default()).and_then(|zone| {
-                    let matter = Matter { set, zone, request, transport: asked.transport, manner };
-                    self.mannered.get_or_insert_default().answer(&matter, out)
+                let behavior = server.map_or_else(ServerBehavior::default, |server| self.directory.behavior(server));
+                let responder = zone.as_ref().filter(|_| behavior != ServerBehavior::default()).and_then(|zone| {
+                    let matter = Matter { set, zone, request, transport: asked.transport, behavior };
+                    self.responder.get_or_insert_default().answer(&matter, out)
                 });
-                let plainly = |out| answer_from(set, zone.as_ref(), request, &context(asked.transport, manner), out);
-                mannered.unwrap_or_else(|| plainly(out))
+                let plainly = |out| answer_from(set, zone.as_ref(), request, &context(asked.transport, behavior), out);
+                responder.unwrap_or_else(|| plainly(out))
             }
         };
         let (name, rtype) = match &request.question {
@@ -121,12 +121,12 @@ impl Emulator {
 }
 
 /// As a plain server with the sizes of most: no cookies, no identifier, nothing that differs from one answer to the
-/// next. Its datagrams are as large as its manner says.
-pub(super) fn context(transport: Transport, manner: Manner) -> AnswerContext<'static> {
+/// next. Its datagrams are as large as its behavior says.
+pub(super) fn context(transport: Transport, behavior: ServerBehavior) -> AnswerContext<'static> {
     AnswerContext {
         transport,
-        udp_bytes_max: manner.datagram_bytes_max(),
-        payload: manner.datagram_bytes_max(),
+        udp_bytes_max: behavior.datagram_bytes_max(),
+        payload: behavior.datagram_bytes_max(),
         nsid: None,
         cookie: None,
         keepalive: None,
@@ -137,9 +137,9 @@ pub(super) fn context(transport: Transport, manner: Manner) -> AnswerContext<'st
     }
 }
 
-/// The response to what no server answers, whatever its manner.
+/// The response to a query that no server answers, whatever its behavior.
 fn refuse(transport: Transport, head: &Head<'_>, rcode: Rcode, out: &mut [u8]) -> usize {
-    respond_bare(head, &context(transport, Manner::default()), Bare { rcode, ..Bare::default() }, out)
+    respond_bare(head, &context(transport, ServerBehavior::default()), Bare { rcode, ..Bare::default() }, out)
 }
 
 #[cfg(test)]

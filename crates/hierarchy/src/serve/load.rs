@@ -28,7 +28,7 @@ impl Emulation {
     /// # Errors
     /// The folder or a zone cannot be read, or is none: which file, which line, and what is wrong.
     pub fn load(folder: &Path) -> io::Result<Self> {
-        let Folder { zones: entries, manners, .. } = Folder::read(folder)?;
+        let Folder { zones: entries, behaviors, .. } = Folder::read(folder)?;
         // Small pages: most zones are small, and there may be very many.
         let store = StoreConfig { huge_pages: false, ..StoreConfig::default() };
         let mut zones = ZoneSet::new(ZoneSetConfig { store })
@@ -48,7 +48,7 @@ impl Emulation {
             zones.publish(version);
             while zones.reclaim() {}
         }
-        Ok(Self { zones, directory: Arc::new(Directory::new(served, &manners)) })
+        Ok(Self { zones, directory: Arc::new(Directory::new(served, &behaviors)) })
     }
 
     /// Answers, for one thread. With `keeps_upstream` it remembers each question.
@@ -76,13 +76,13 @@ fn load_zone(edit: &mut Edit<'_>, folder: &Path, entry: &ZoneEntry) -> io::Resul
     let wrong = |what: &dyn Display| io::Error::new(ErrorKind::InvalidData, format!("{}: {what}", path.display()));
     let loaded = read_zone(folder, entry)?;
     let id = ZoneId { view: 0, apex: loaded.apex.as_ref().to_canonical() };
-    edit.add_records(&id, loaded.records.iter()).map_err(|error| wrong(&said(&loaded, error)))?;
+    edit.add_records(&id, loaded.records.iter()).map_err(|error| wrong(&describe(&loaded, error)))?;
     edit.commit_stage(&id).map_err(|error| wrong(&error))?;
     Ok(id.apex)
 }
 
 /// A record that cannot be taken, by its line.
-fn said(loaded: &Loaded, error: ImportError) -> String {
+fn describe(loaded: &Loaded, error: ImportError) -> String {
     match error {
         ImportError::Record { index, fault } => {
             let line = loaded.places.get(index).map_or(0, |place| place.line);

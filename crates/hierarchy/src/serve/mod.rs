@@ -14,8 +14,8 @@ mod load;
 // Bytes to bytes, and what is counted; by servers under test, if there are some.
 mod backend;
 mod emulator;
-mod mannered;
 mod near;
+mod responder;
 mod tally;
 
 pub use backend::Backend;

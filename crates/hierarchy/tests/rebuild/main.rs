@@ -49,7 +49,7 @@ fn the_zones_of_the_root_capture_answer_its_queries_as_its_servers_did() {
     let mut tally = Tally::default();
     recorded.exchanges.iter().for_each(|exchange| compare(&served, exchange, &mut tally));
     tally.print();
-    println!("{:?}", built.manners);
+    println!("{:?}", built.behaviors);
     assert!(tally.share() >= 0.9995, "{:.4} %", 100.0 * tally.share());
 }
 

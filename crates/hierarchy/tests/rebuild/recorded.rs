@@ -115,7 +115,7 @@ impl Served {
             write_zone(&place.join(&file), &name, records).unwrap();
             entries.push(ZoneEntry { name, file, servers: zone.servers.clone() });
         }
-        Folder::new(entries).with_manners(built.manners.clone()).write(&place).unwrap();
+        Folder::new(entries).with_behaviors(built.behaviors.clone()).write(&place).unwrap();
         let emulation = Emulation::load(&place).unwrap();
         std::fs::remove_dir_all(&place).unwrap();
         let emulator = RefCell::new(emulation.emulator(false));

@@ -343,12 +343,12 @@ const SPARSE: &str = "AA NOERROR
     AD a.other.example. 60 IN A 192.0.2.3";
 
 #[test]
-fn each_server_answers_in_its_manner() {
+fn each_server_keeps_its_learned_behavior() {
     let built = scenario(&[("192.0.2.1", GENEROUS), ("192.0.2.2", SPARSE)], Dnssec::Keep);
     let [generous, sparse] = ["192.0.2.1", "192.0.2.2"].map(|address| address.parse::<IpAddr>().unwrap());
-    let manner = built.manners[&generous];
-    assert!(manner.ns_in_answers && manner.glue_in_order && !manner.keeps_what_fits, "{manner:?}");
-    assert!(!built.manners.contains_key(&sparse), "{:?}", built.manners);
+    let behavior = built.behaviors[&generous];
+    assert!(behavior.ns_in_answers && behavior.glue_in_order && !behavior.keeps_what_fits, "{behavior:?}");
+    assert!(!built.behaviors.contains_key(&sparse), "{:?}", built.behaviors);
     let served = Served::new(&built);
     let ask = |server, name: &str| {
         let name: wire::Name = name.parse().unwrap();

@@ -3,9 +3,9 @@
 //! Loopback is exempt as the server comes; here nobody is. The names are so many that no client is over the limit: each
 //! response is counted, and each goes out.
 
+use super::catamaran_server::CatamaranServer;
 use super::load;
 use super::machine::{SERVER_CORE, TOOL_CORE, pinned};
-use super::own::Own;
 use super::table::{Row, Verdict, spread, thousands};
 use super::zones::{APEX, Lengths, Zone};
 use super::{Options, answers};
@@ -79,7 +79,7 @@ pub(crate) fn of_all(options: &Options) -> Result<Vec<Row>, String> {
     let names = options.names.iter().copied().min().unwrap_or(NAMES_MIN).max(NAMES_MIN);
     let zone = Zone::make(&options.folder, names)?;
     let start = |name: &str, edits: &[(&str, &str)]| {
-        Own::start(&options.folder.join(name), &[(APEX, &zone.file)], &[SERVER_CORE], edits)
+        CatamaranServer::start(&options.folder.join(name), &[(APEX, &zone.file)], &[SERVER_CORE], edits)
     };
     let free = start("free", &[("per_second = 50", "per_second = 0")])?;
     // All that goes to one client is counted, too, with a limit that it does not reach.
@@ -112,7 +112,7 @@ pub(crate) fn of_all(options: &Options) -> Result<Vec<Row>, String> {
     Ok(figures(names, &turns))
 }
 
-fn run(options: &Options, zone: &Zone, own: &Own, guard: Guard) -> Result<Turn, String> {
+fn run(options: &Options, zone: &Zone, own: &CatamaranServer, guard: Guard) -> Result<Turn, String> {
     let mut command = pinned(TOOL_CORE, &options.catlab);
     command.args(["load", "--quiet", "--workers", "1", "--server", &own.dns().to_string()]);
     command.args(["--sockets", &SOCKETS.to_string(), "--duration", &format!("{}s", options.seconds)]);

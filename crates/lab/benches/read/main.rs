@@ -5,6 +5,9 @@
 //! ```
 
 mod answers;
+#[path = "../support/catamaran_server.rs"]
+#[expect(dead_code, reason = "what only the other benches want")]
+mod catamaran_server;
 #[path = "../support/command.rs"]
 mod command;
 #[path = "../support/conclusion.rs"]
@@ -19,14 +22,11 @@ mod load_time;
 #[path = "../support/machine.rs"]
 #[expect(dead_code, reason = "what only the other bench wants")]
 mod machine;
-#[path = "../support/own.rs"]
-#[expect(dead_code, reason = "what only the other benches want")]
-mod own;
+mod memory;
 mod rivals;
 #[path = "../support/table.rs"]
 #[expect(dead_code, reason = "what only the other benches want")]
 mod table;
-mod weight;
 mod zones;
 
 #[path = "../support/echo.rs"]
@@ -118,7 +118,7 @@ fn bench(options: &Options) -> Result<bool, String> {
         rows.extend(match part.as_str() {
             "udp" => contest::udp(options)?,
             "guards" => guards::of_all(options)?,
-            "weight" => weight::of_all(options)?,
+            "weight" => memory::of_all(options)?,
             _ => return Err(format!("--only {part}: unknown\n{HELP}")),
         });
     }

@@ -27,7 +27,7 @@ pub(crate) struct Rival {
 
 enum Process {
     Peer(Peer),
-    Own(Child),
+    CatamaranServer(Child),
 }
 
 impl Rival {
@@ -35,14 +35,14 @@ impl Rival {
     pub(crate) fn pids(&self) -> Vec<u32> {
         match &self.process {
             Process::Peer(peer) => family(peer.pid()),
-            Process::Own(child) => family(child.id()),
+            Process::CatamaranServer(child) => family(child.id()),
         }
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let Self::Own(child) = self else { return };
+        let Self::CatamaranServer(child) = self else { return };
         // Standard input is what an echo waits for; the others want a signal.
         drop(child.stdin.take());
         machine::end(child);
@@ -104,8 +104,8 @@ fn spawn(
     command.current_dir(folder).stdin(Stdio::piped()).stderr(log.try_clone().map_err(|error| error.to_string())?);
     command.stdout(if is_echo { Stdio::piped() } else { log.into() });
     let child = on_cores(&[SERVER_CORE], || command.spawn()).map_err(|error| format!("{name}: {error}"))?;
-    let mut process = Process::Own(child);
-    let Process::Own(child) = &mut process else { unreachable!("made just above") };
+    let mut process = Process::CatamaranServer(child);
+    let Process::CatamaranServer(child) = &mut process else { unreachable!("made just above") };
     if is_echo {
         let mut line = String::new();
         let stdout = child.stdout.take().expect("standard output is piped");

@@ -2,11 +2,11 @@
 
 use super::echo::{listen, until_input_ends};
 use super::machine::{Server, TOOL_CORE, pinned, role};
+use super::pktinfo::PktinfoSocket;
 use super::sockets::{BATCH, Sender};
-use super::sourced::Sourced;
 use super::table::{Row, Verdict, spread, thousands};
 use super::traces;
-use super::{Options, drawn};
+use super::{Options, timing_plot};
 use lab::report::Run;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
@@ -61,7 +61,7 @@ pub(crate) fn rows(options: &Options) -> Result<Vec<Row>, String> {
             ("loop from 10,000 addresses", &sourced),
             ("catlab replay --fast", &engine),
         ];
-        drawn::fast(folder, &lines)?;
+        timing_plot::fast(folder, &lines)?;
     }
     Ok(vec![
         row("as fast as can be: bare loop", &bare, "sendmmsg of 64 on one connected socket, one query over and over"),
@@ -154,7 +154,7 @@ pub(crate) fn bare(server: &str, seconds: &str) {
 
 /// The same from as many addresses as the trace has clients.
 pub(crate) fn sourced(server: &str, seconds: &str, identifies: bool) {
-    let mut sender = Sourced::open(server.parse().expect("an IPv4 address"), traces::CLIENTS as u32, identifies);
+    let mut sender = PktinfoSocket::open(server.parse().expect("an IPv4 address"), traces::CLIENTS as u32, identifies);
     let query = query();
     repeat(seconds, || sender.send(&query));
 }

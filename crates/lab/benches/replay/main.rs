@@ -15,11 +15,11 @@ mod conclusion;
 // Pictures of what was measured.
 #[path = "../support/document.rs"]
 mod document;
-mod drawn;
 #[path = "../support/echo.rs"]
 #[expect(dead_code, reason = "what only the other benches want")]
 mod echo;
 mod fast;
+mod timing_plot;
 // How far from its plan a trace arrived.
 mod judged;
 #[path = "../support/machine.rs"]
@@ -31,7 +31,7 @@ mod roles;
 #[path = "../support/sockets.rs"]
 mod sockets;
 // A loop that sends from many addresses.
-mod sourced;
+mod pktinfo;
 #[path = "../support/table.rs"]
 #[expect(dead_code, reason = "what only the other benches want")]
 mod table;

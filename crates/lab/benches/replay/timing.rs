@@ -2,11 +2,11 @@
 //! when the server there has read them.
 
 use super::Options;
-use super::drawn::{self, Drawn};
 use super::judged::{Judged, Spread};
 use super::machine::{SERVER_CORE, Server, TOOL_CORE, pinned, role};
 use super::roles::read_arrivals;
 use super::table::{Row, Verdict, spread, thousands};
+use super::timing_plot::{self, TimingPlot};
 use super::traces::{self, Made, SHAPES, Shape};
 use lab::report::{ReplayFigures, Run};
 use std::time::UNIX_EPOCH;
@@ -38,10 +38,10 @@ pub(crate) fn rows(options: &Options) -> Result<Vec<Row>, String> {
             runs.push(seen);
         }
         rows.extend(figures(options, shape, &runs));
-        all.push(Drawn::of(shape, &middle_of(&runs).judged, runs.iter().map(|seen| &seen.judged)));
+        all.push(TimingPlot::of(shape, &middle_of(&runs).judged, runs.iter().map(|seen| &seen.judged)));
     }
     if let Some(folder) = &options.pictures {
-        drawn::timing(folder, options, &all)?;
+        timing_plot::timing(folder, options, &all)?;
     }
     Ok(rows)
 }

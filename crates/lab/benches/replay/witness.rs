@@ -3,7 +3,7 @@
 //! hands: after TLS or QUIC, and after its turn on the core.
 
 use super::roles::{Arrival, number, write_arrivals};
-use lab::echo::{Asked, Echo, EchoPlan, Fault, Faults};
+use lab::echo::{Echo, EchoPlan, Fault, Faults, ReceivedQuery};
 use lab::engine::{Transport, raise_open_files};
 use std::io::Read;
 use std::path::Path;
@@ -18,7 +18,7 @@ pub(crate) fn witness(notes: &Path) {
     let _open_files_max = raise_open_files();
     let arrivals = Arc::new(Mutex::new(Vec::with_capacity(1 << 20)));
     let noted = Arc::clone(&arrivals);
-    let faults: Faults = Arc::new(move |asked: &Asked<'_>| {
+    let faults: Faults = Arc::new(move |asked: &ReceivedQuery<'_>| {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time after 1970");
         if let Some(number) = number(asked.message) {
             let arrival = Arrival { number, at_ns: now.as_nanos() as u64 };

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// One option of the command line.
-pub(crate) struct Given {
+pub(crate) struct OptionValue {
     pub(crate) word: String,
     pub(crate) value: String,
 }
 
-impl Given {
+impl OptionValue {
     /// The value as a number.
     pub(crate) fn number(&self) -> Result<u64, String> {
         self.number_of(&self.value)
@@ -48,7 +48,7 @@ pub(crate) fn root() -> PathBuf {
 }
 
 /// The options of a command line; `--help` prints the help and ends the program, an option without a value is an error.
-pub(crate) fn options(words: impl Iterator<Item = String>, help: &str) -> Result<Vec<Given>, String> {
+pub(crate) fn options(words: impl Iterator<Item = String>, help: &str) -> Result<Vec<OptionValue>, String> {
     // Cargo's own, to harnesses.
     let mut words = words.filter(|word| word != "--bench");
     let mut given = Vec::new();
@@ -58,7 +58,7 @@ pub(crate) fn options(words: impl Iterator<Item = String>, help: &str) -> Result
             std::process::exit(0);
         }
         let value = words.next().ok_or_else(|| format!("{word} wants a value\n{help}"))?;
-        given.push(Given { word, value });
+        given.push(OptionValue { word, value });
     }
     Ok(given)
 }

@@ -7,6 +7,9 @@
 
 #[path = "../read/answers.rs"]
 mod answers;
+#[path = "../support/catamaran_server.rs"]
+#[expect(dead_code, reason = "what only the other benches want")]
+mod catamaran_server;
 #[path = "../support/command.rs"]
 #[expect(dead_code, reason = "what only the other benches want")]
 mod command;
@@ -22,9 +25,6 @@ mod load;
 #[expect(dead_code, reason = "what only the other benches want")]
 mod machine;
 mod memory;
-#[path = "../support/own.rs"]
-#[expect(dead_code, reason = "what only the other benches want")]
-mod own;
 mod servers;
 #[path = "../support/table.rs"]
 #[expect(dead_code, reason = "what only the other benches want")]

@@ -1,7 +1,7 @@
 //! The servers that take turns, each with one thread on one core, and the transports that each has.
 
+use super::catamaran_server::CatamaranServer;
 use super::machine::{self, SERVER_CORE, bind_process, family, on_cores, role};
-use super::own::Own;
 use super::zones::{APEX, Zone};
 use lab::engine::Transport;
 use std::fs::File;
@@ -31,7 +31,7 @@ pub(crate) struct Server {
 }
 
 enum Process {
-    Own(Own),
+    CatamaranServer(CatamaranServer),
     Echo(machine::Server),
     Peer(Child),
 }
@@ -55,7 +55,7 @@ pub(crate) struct Certificate {
 impl Server {
     /// Ours, with room for all connections, and the certificate that it made.
     pub(crate) fn ours(zone: &Zone, folder: &Path) -> Result<(Self, Certificate), String> {
-        let own = Own::start(
+        let own = CatamaranServer::start(
             &folder.join("catamaran"),
             &[(APEX, &zone.file)],
             &[SERVER_CORE],
@@ -71,7 +71,7 @@ impl Server {
         let (dot, doh) = (own.dot(), own.doh());
         let dns = Some(own.dns());
         let ports = Ports { udp: dns, tcp: dns, dot: Some(dot), doh: Some(doh), doq: Some(dot) };
-        Ok((Self { name: OURS, process: Process::Own(own), ports }, certificate))
+        Ok((Self { name: OURS, process: Process::CatamaranServer(own), ports }, certificate))
     }
 
     /// One of the others; none, said plainly, when it is not installed. Unbound is one for each transport: it counts
@@ -158,7 +158,7 @@ impl Server {
     /// Its processes, the first being the one that started the others.
     pub(crate) fn pids(&self) -> Vec<u32> {
         match &self.process {
-            Process::Own(own) => own.pids(),
+            Process::CatamaranServer(own) => own.pids(),
             Process::Echo(server) => family(server.pid()),
             Process::Peer(child) => family(child.id()),
         }
@@ -179,7 +179,7 @@ impl Server {
         while !(listens() && ports.udp.is_none_or(answers)) {
             let has_ended = match &mut self.process {
                 Process::Peer(child) => !matches!(child.try_wait(), Ok(None)),
-                Process::Own(_) | Process::Echo(_) => false,
+                Process::CatamaranServer(_) | Process::Echo(_) => false,
             };
             if has_ended || Instant::now() > until {
                 let said = std::fs::read_to_string(output).unwrap_or_default();

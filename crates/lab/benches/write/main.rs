@@ -17,6 +17,9 @@
 
 mod away;
 mod bare;
+#[path = "../support/catamaran_server.rs"]
+#[expect(dead_code, reason = "what only the other benches want")]
+mod catamaran_server;
 mod clients;
 #[path = "../support/command.rs"]
 mod command;
@@ -34,9 +37,6 @@ mod lost;
 #[expect(dead_code, reason = "what only the other benches want")]
 mod machine;
 mod net;
-#[path = "../support/own.rs"]
-#[expect(dead_code, reason = "what only the other benches want")]
-mod own;
 mod queries;
 mod quiet;
 mod rivals;
@@ -49,7 +49,7 @@ mod table;
 mod tally;
 mod unanswered;
 
-use command::Given;
+use command::OptionValue;
 use conclusion::Beginning;
 use sides::Side;
 use std::path::PathBuf;
@@ -154,7 +154,7 @@ impl Options {
         Ok(options)
     }
 
-    fn take(&mut self, given: &Given) -> Result<(), String> {
+    fn take(&mut self, given: &OptionValue) -> Result<(), String> {
         match given.word.as_str() {
             "--rounds" => self.rounds = given.number()?.max(1),
             "--seconds" => self.seconds = given.number()?.max(2),

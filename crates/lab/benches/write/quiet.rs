@@ -3,9 +3,9 @@
 //! what others leave gets nothing for seconds: nobody may wait for one.
 
 use super::Options;
+use super::catamaran_server::CatamaranServer;
 use super::lost::{contents, count_lost_steps, counts};
 use super::machine::Meter;
-use super::own::Own;
 use super::sides::{APEX, make_zone};
 use super::table::{Row, Verdict, thousands};
 use super::unanswered::lost_updates;
@@ -38,12 +38,12 @@ const OTHERS: Duration = Duration::from_secs(60);
 const TELL: Duration = Duration::from_secs(60);
 
 /// The terms of all nodes; `None` when one does not answer.
-fn terms(own: &Own) -> Option<Vec<f64>> {
+fn terms(own: &CatamaranServer) -> Option<Vec<f64>> {
     (1..=NODES).map(|node| own.metric_of(node, "catamaran_raft_term ").ok()).collect()
 }
 
 /// Waits until all nodes are in the same term; gives it.
-fn term(own: &Own) -> Result<f64, String> {
+fn term(own: &CatamaranServer) -> Result<f64, String> {
     let until = Instant::now() + PATIENCE;
     loop {
         if let Some(terms) = terms(own)
@@ -83,7 +83,7 @@ fn minutes(options: &Options) -> u64 {
 /// Gives whether the term has stayed, and whether all that was acknowledged is there.
 pub(crate) fn saturated(options: &Options) -> Result<Vec<Row>, String> {
     let zone = make_zone(&options.folder, options.names)?;
-    let own = Own::start_nodes(&options.folder.join("quiet"), &[(APEX, &zone)], NODES)?;
+    let own = CatamaranServer::start_nodes(&options.folder.join("quiet"), &[(APEX, &zone)], NODES)?;
     let key = own.cluster().join("update.key");
     let nodes: Vec<SocketAddr> = (1..=NODES).map(|node| own.dns_of(node)).collect();
     let servers = nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");

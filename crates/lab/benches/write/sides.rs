@@ -2,9 +2,9 @@
 
 use super::Options;
 use super::bare::Bare;
+use super::catamaran_server::CatamaranServer;
 use super::lost::count_lost;
 use super::machine::{self, family};
-use super::own::Own;
 use super::rivals;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -64,7 +64,7 @@ pub(crate) struct Running {
 }
 
 enum Process {
-    Own(Own),
+    CatamaranServer(CatamaranServer),
     Bare(Bare),
     Rival(Child),
 }
@@ -90,9 +90,9 @@ impl Running {
                 process: Process::Rival(child),
             }));
         };
-        let own = Own::start_nodes(&folder, &[(APEX, &zone)], count)?;
+        let own = CatamaranServer::start_nodes(&folder, &[(APEX, &zone)], count)?;
         let nodes = (1..=count).map(|node| own.dns_of(node)).collect();
-        Ok(Some(Self { nodes, key: own.cluster().join("update.key"), process: Process::Own(own) }))
+        Ok(Some(Self { nodes, key: own.cluster().join("update.key"), process: Process::CatamaranServer(own) }))
     }
 
     /// Where its nodes answer, as the tool takes them.
@@ -104,14 +104,14 @@ impl Running {
     pub(crate) fn count_lost(&self, prefix: &str, acknowledged: u64, unanswered: u64) -> Result<u64, String> {
         match &self.process {
             Process::Bare(bare) => bare.count_lost(acknowledged),
-            Process::Own(_) | Process::Rival(_) => count_lost(self, prefix, acknowledged, unanswered),
+            Process::CatamaranServer(_) | Process::Rival(_) => count_lost(self, prefix, acknowledged, unanswered),
         }
     }
 
     /// Its processes.
     pub(crate) fn pids(&self) -> Vec<u32> {
         match &self.process {
-            Process::Own(own) => own.pids(),
+            Process::CatamaranServer(own) => own.pids(),
             Process::Bare(bare) => bare.pids(),
             Process::Rival(child) => family(child.id()),
         }

@@ -1,7 +1,7 @@
-//! An agent: carries out its part of runs that a controller elsewhere commands, one after the other.
+//! An agent: executes its part of the runs that a controller commands, one at a time.
 
 // A folder for one run, and the run itself.
-mod work;
-// What it is told, and what it answers.
-mod desk;
-pub(crate) use desk::Desk;
+mod run;
+// Receives commands and replies.
+mod command_handler;
+pub(crate) use command_handler::CommandHandler;

@@ -1,7 +1,7 @@
 //! Each answer of a worker, held against what is right.
 
 use super::expected::Right;
-use super::{Difference, Expected, Fingerprint, Look, Recorder, WrongAnswer, text};
+use super::{AnswerCheck, Difference, Expected, Fingerprint, Recorder, WrongAnswer, text};
 use crate::compare::Response;
 use crate::limits::{RIGHT_BYTES_KEPT_MAX, WRONG_ANSWERS_TOLD_MAX};
 use crate::measure::Checked;
@@ -61,29 +61,29 @@ impl Checker {
     }
 
     /// Looks at the answer to a query that was sent at `at_ns`, if it is one of those that are looked at.
-    pub(crate) fn look(&mut self, at_ns: u64, message: &[u8], checked: &mut Checked) -> Option<Look> {
+    pub(crate) fn check(&mut self, at_ns: u64, message: &[u8], checked: &mut Checked) -> Option<AnswerCheck> {
         if !self.is_drawn() {
             return None;
         }
-        let look = self.judge(at_ns, message);
+        let check = self.judge(at_ns, message);
         checked.checked += 1;
-        match look {
-            Look::Unknown => checked.unknown += 1,
-            Look::Wrong(kind) => checked.count(kind),
-            Look::Right | Look::UnexpectedRcode => {}
+        match check {
+            AnswerCheck::Unknown => checked.unknown += 1,
+            AnswerCheck::Wrong(kind) => checked.count(kind),
+            AnswerCheck::Right | AnswerCheck::UnexpectedRcode => {}
         }
-        Some(look)
+        Some(check)
     }
 
-    fn judge(&mut self, at_ns: u64, message: &[u8]) -> Look {
+    fn judge(&mut self, at_ns: u64, message: &[u8]) -> AnswerCheck {
         // The ID is another each time.
         let bytes = crate::byte_hash::of(&message[message.len().min(2)..]);
         if self.right.contains(&bytes) {
-            return Look::Right;
+            return AnswerCheck::Right;
         }
         let Some(response) = Response::parse(message) else {
             self.unreadable(at_ns, message);
-            return Look::Wrong(Difference::Unreadable);
+            return AnswerCheck::Wrong(Difference::Unreadable);
         };
         let dnssec_ok = response.edns == Some(true);
         let got = Fingerprint::of(&response);
@@ -99,10 +99,10 @@ impl Checker {
             }
         };
         match found {
-            None => Look::Unknown,
+            None => AnswerCheck::Unknown,
             Some((None, _)) => {
                 self.remember(bytes);
-                Look::Right
+                AnswerCheck::Right
             }
             Some((Some(kind), expected)) => {
                 if self.wrong.len() < WRONG_ANSWERS_TOLD_MAX {
@@ -110,7 +110,7 @@ impl Checker {
                     let (expected, got) = (expected.into(), text::of(message, &response));
                     self.wrong.push(WrongAnswer { at: at_ns as f64 / 1e9, question, kind, expected, got });
                 }
-                Look::Wrong(kind)
+                AnswerCheck::Wrong(kind)
             }
         }
     }
@@ -168,9 +168,9 @@ mod tests {
             Checker::new(&Checking { reference: Reference::Recorder(Arc::clone(&recorder)), share: 1.0 }, 1);
         let mut checked = Checked::default();
         for message in [answer(b'a', 1), answer(b'b', 1), answer(b'A', 1), answer(b'a', 2), answer(b'a', 1)] {
-            checker.look(1_500_000_000, &message, &mut checked);
+            checker.check(1_500_000_000, &message, &mut checked);
         }
-        checker.look(0, &answer(b'a', 1)[..40], &mut checked);
+        checker.check(0, &answer(b'a', 1)[..40], &mut checked);
         assert_eq!((checked.checked, checked.answer, checked.unreadable, checked.wrong()), (6, 1, 1, 2));
         let wrong = checker.into_wrong();
         assert_eq!((wrong[0].question.as_str(), wrong[0].at), ("a.example. IN A", 1.5));
@@ -179,20 +179,20 @@ mod tests {
     }
 
     #[test]
-    fn what_the_file_does_not_hold_is_neither_right_nor_wrong() {
+    fn questions_missing_from_the_file_are_unknown() {
         let reference = Reference::Expected(Arc::default());
         let mut checker = Checker::new(&Checking { reference, share: 1.0 }, 1);
         let mut checked = Checked::default();
-        checker.look(0, &answer(b'a', 1), &mut checked);
+        checker.check(0, &answer(b'a', 1), &mut checked);
         assert_eq!((checked.checked, checked.unknown, checked.wrong()), (1, 1, 0));
     }
 
     #[test]
-    fn a_share_is_a_share() {
+    fn the_checked_share_is_respected() {
         let reference = Reference::Expected(Arc::default());
         let mut checker = Checker::new(&Checking { reference, share: 0.01 }, 7);
         let mut checked = Checked::default();
-        let looks = (0..100_000).filter_map(|_| checker.look(0, &answer(b'a', 1), &mut checked)).count() as u64;
+        let looks = (0..100_000).filter_map(|_| checker.check(0, &answer(b'a', 1), &mut checked)).count() as u64;
         assert_eq!(looks, checked.checked);
         assert!((900..1_100).contains(&checked.checked), "{}", checked.checked);
     }

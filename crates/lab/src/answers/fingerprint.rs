@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_truncated_answer_says_its_rcode_only() {
+    fn only_the_rcode_of_a_truncated_answer_counts() {
         let right = of(&answer(&[(1, 60), (2, 60)]));
         let mut truncated = answer(&[]);
         truncated[2] |= 0x02;

@@ -28,9 +28,9 @@ pub use recorder::Recorder;
 
 use serde::{Deserialize, Serialize};
 
-/// What a look at one answer showed.
+/// The result of checking one answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Look {
+pub enum AnswerCheck {
     /// It is the right one.
     Right,
     /// What is right is not known.
@@ -41,7 +41,7 @@ pub enum Look {
     UnexpectedRcode,
 }
 
-impl Look {
+impl AnswerCheck {
     /// The word for it.
     #[must_use]
     pub const fn label(self) -> &'static str {

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_told() {
+    fn an_answer_is_printed_as_text() {
         let message =
             b"\0\x01\x84\x03\0\x01\0\x01\0\0\0\0\x03www\x07example\0\0\x01\0\x01\xc0\x0c\0\x01\0\x01\0\0\0\x3c\0\x04\
             \xc0\0\x02\x07";

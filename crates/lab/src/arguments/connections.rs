@@ -2,7 +2,7 @@
 
 use super::parse::{parse_connections, parse_duration, parse_share};
 use clap::Args;
-use lab::engine::{Habits, HttpPlan, TlsPlan};
+use lab::engine::{ConnectionPolicy, HttpPlan, TlsPlan};
 use lab::limits::CONNECTION_IN_FLIGHT_DEFAULT;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -58,14 +58,14 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    pub(crate) fn habits(&self) -> Habits {
-        Habits {
+    pub(crate) fn connection_policy(&self) -> ConnectionPolicy {
+        ConnectionPolicy {
             idle_timeout: self.idle_timeout,
             queries_max: self.queries_per_connection,
             resumption: self.resumption,
             early_data: self.early_data,
             in_flight_max: self.pipeline.max(1),
-            ..Habits::default()
+            ..ConnectionPolicy::default()
         }
     }
 

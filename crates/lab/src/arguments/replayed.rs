@@ -6,12 +6,13 @@ use super::parse::{parse_duration, parse_sockets, parse_timeout, parse_workers};
 use super::target::Ownership;
 use crate::command_trace::{Named, SideArguments};
 use clap::{Args, ValueEnum};
-use lab::engine::{Habits, Pace, Plan, Transport};
+use lab::engine::{ConnectionPolicy, Pace, Plan, Transport};
 use lab::limits::RUN_MAX;
-use lab::mutation::{Spool, TransportShares, parse_transports};
+use lab::mutation::{TempTrace, TransportShares, parse_transports};
 use lab::population::Server;
 use lab::replay::{
-    Division, Late, Manner, Replay, ReplayError, Route, Selection, Share, Sharing, Sources, Survey, divide,
+    LatePolicy, Partition, PartitionedTrace, RendezvousHash, Replay, ReplayError, ReplayMode, Route, Selection,
+    Sources, Survey, partition_trace,
 };
 use lab::workload::Workload;
 use std::path::{Path, PathBuf};
@@ -100,9 +101,9 @@ pub(crate) struct Replayed {
     connections: Usage,
     #[command(flatten)]
     mutation: MutationArguments,
-    /// Where the trace is the share of one agent of several.
+    /// Set when the trace is the partition of one agent of several.
     #[arg(skip)]
-    pub(crate) share: Option<Share>,
+    pub(crate) partition: Option<Partition>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -124,13 +125,16 @@ impl Replayed {
         servers.dedup();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let workers = self.workers.unwrap_or(cores.div_ceil(2)).min(replay.survey().source_count());
-        let habits = self.connections.habits();
+        let connection_policy = self.connections.connection_policy();
         Ok(Plan {
             transport: self.only_transport().unwrap_or(Transport::Udp),
             timeout: self.timeout,
             worker_count: workers.max(1),
             socket_count: self.sockets,
-            habits: Habits { idle_timeout: habits.idle_timeout.or(Some(IDLE_TIMEOUT)), ..habits },
+            connection_policy: ConnectionPolicy {
+                idle_timeout: connection_policy.idle_timeout.or(Some(IDLE_TIMEOUT)),
+                ..connection_policy
+            },
             handshake_timeout: self.connections.handshake_timeout,
             tls: self.connections.tls(),
             http: self.connections.http(),
@@ -157,15 +161,19 @@ impl Replayed {
     ///
     /// # Errors
     /// When the target is a stranger's, or the trace no use.
-    pub(crate) fn divide(&self, names: &[String], folder: &Path) -> Result<Division, Box<dyn std::error::Error>> {
+    pub(crate) fn divide(
+        &self,
+        names: &[String],
+        folder: &Path,
+    ) -> Result<PartitionedTrace, Box<dyn std::error::Error>> {
         self.ownership.allow(self.server.iter().map(|server| server.at(53)))?;
-        let sharing = Sharing::new(names);
+        let hash = RendezvousHash::new(names);
         let (spool, rules) = self.changed()?;
         let (trace, reading) = self.read_from(spool.as_ref());
-        let division = divide(trace, &reading, self.selection(), rules.as_ref(), &sharing, folder);
+        let division = partition_trace(trace, &reading, self.selection(), rules.as_ref(), &hash, folder);
         let mut division = division.map_err(|error| self.named(error))?;
         self.tell_left_out(&division.survey);
-        if let Some(reason) = spool.as_ref().and_then(Spool::damaged) {
+        if let Some(reason) = spool.as_ref().and_then(TempTrace::damaged) {
             division.survey.damaged = Some(reason.to_owned());
         }
         if !self.fast && division.survey.duration() > RUN_MAX {
@@ -181,7 +189,7 @@ impl Replayed {
             limit: self.limit,
             speed: self.speed,
             transport: self.only_transport(),
-            share: self.share,
+            partition: self.partition,
         }
     }
 
@@ -195,7 +203,7 @@ impl Replayed {
 
     /// What messages are changed by, if there is anything to change. A share of a trace was changed before it was cut.
     fn rules(&self) -> Result<Option<trace::mutate::Plan>, Box<dyn std::error::Error>> {
-        if self.share.is_some() {
+        if self.partition.is_some() {
             return Ok(None);
         }
         let transports = self.transport.clone().filter(|_| self.only_transport().is_none()).unwrap_or_default();
@@ -207,13 +215,13 @@ impl Replayed {
     }
 
     /// What a program has made of the trace, if there is one; then the rules are in it.
-    fn changed(&self) -> Result<(Option<Spool>, Option<trace::mutate::Plan>), Box<dyn std::error::Error>> {
+    fn changed(&self) -> Result<(Option<TempTrace>, Option<trace::mutate::Plan>), Box<dyn std::error::Error>> {
         let rules = self.rules()?;
         match &self.through {
             None => Ok((None, rules)),
             Some(command) => {
                 hierarchy::refuse_stream(&self.trace)?;
-                Ok((Some(Spool::make(&self.trace, &self.reading(), rules, command)?), None))
+                Ok((Some(TempTrace::make(&self.trace, &self.reading(), rules, command)?), None))
             }
         }
     }
@@ -235,7 +243,7 @@ impl Replayed {
     }
 
     /// What is read, and how.
-    fn read_from<'a>(&'a self, spool: Option<&'a Spool>) -> (&'a Path, trace::Options) {
+    fn read_from<'a>(&'a self, spool: Option<&'a TempTrace>) -> (&'a Path, trace::Options) {
         spool.map_or_else(|| (self.trace(), self.reading()), |spool| (spool.path(), trace::Options::default()))
     }
 
@@ -249,8 +257,8 @@ impl Replayed {
 
     fn replay(&self, open_files_max: u64) -> Result<Replay, Box<dyn std::error::Error>> {
         let late = match self.late {
-            LateArgument::Slip => Late::Slip,
-            LateArgument::Stop => Late::Stop(self.late_limit),
+            LateArgument::Slip => LatePolicy::Slip,
+            LateArgument::Stop => LatePolicy::Stop(self.late_limit),
         };
         let live = self.through.clone().filter(|_| self.live);
         let (spool, rules) = if live.is_some() { (None, self.rules()?) } else { self.changed()? };
@@ -262,10 +270,9 @@ impl Replayed {
             rules: rules.map(Arc::new),
             live,
         };
-        let manner = Manner { is_fast: self.fast, is_dependent: self.dependent, late };
+        let mode = ReplayMode { is_fast: self.fast, is_dependent: self.dependent, late };
         let (trace, reading) = self.read_from(spool.as_ref());
-        let replay =
-            Replay::new(trace, reading, self.selection(), manner, &route).map_err(|error| self.named(error))?;
+        let replay = Replay::new(trace, reading, self.selection(), mode, &route).map_err(|error| self.named(error))?;
         self.tell_left_out(replay.survey());
         Ok(match spool {
             Some(spool) => replay.out_of(spool, &self.trace),

@@ -71,7 +71,7 @@ impl Target {
             worker_count: self.workers.unwrap_or(cores.div_ceil(2)),
             socket_count: self.sockets,
             connection_count: self.connections.connections,
-            habits: self.connections.usage.habits(),
+            connection_policy: self.connections.usage.connection_policy(),
             handshake_timeout: self.connections.usage.handshake_timeout,
             tls: self.tls(),
             http: HttpPlan { path: path.unwrap_or(http.path), ..http },

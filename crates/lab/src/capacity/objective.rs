@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn the_send_lag_of_the_tool_is_no_miss_of_the_server() {
+    fn tool_send_lag_is_not_a_server_miss() {
         let objective: Objective = "p99<=2ms,loss<=0.1%".parse().unwrap();
         assert_eq!(objective.judge(&summary(1_500.0, 1_400.0, 0)), Verdict::Met);
         let late = objective.judge(&summary(2_500.0, 1_400.0, 0));
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn tries_that_were_late_do_not_bound_the_search() {
+    fn late_tries_do_not_bound_the_search() {
         let objective: Objective = "p99<=2ms".parse().unwrap();
         let limits = Limits { from: 1_000.0, lowest: 1.0, to: 1e6, precision: 0.05, repeats: 6 };
         let (mut search, mut tries) = (Search::new(limits), 0);

@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_tool_did_wrong_is_no_evidence() {
+    fn invalid_tries_are_no_evidence() {
         let tool = || Verdict::ToolLimited(String::new());
         // Without a valid try the result must not be "met at no rate".
         let mut search = Search::new(LIMITS);
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_takes_few_tries_and_knows_something_at_each_of_them() {
+    fn every_try_narrows_the_search() {
         // 28 tries of 2 s with pauses and late answers take 90 s.
         let (_, tries) = run(LIMITS, |rate| if rate <= 45_000.0 { Verdict::Met } else { missed() });
         assert!(tries <= 28, "{tries}");
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_estimate_that_was_luck_is_left_behind() {
+    fn a_lucky_first_estimate_is_revised() {
         let mut tries = 0;
         let (estimate, _) = run(LIMITS, |rate| {
             tries += 1;
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_meets_nothing_has_none() {
+    fn a_server_that_never_meets_the_objective_has_no_capacity() {
         let (estimate, tries) = run(LIMITS, |_| missed());
         assert!(estimate.rate <= 0.0 && tries <= 12, "{tries}");
         // Nor does the search go where a try measures nothing.

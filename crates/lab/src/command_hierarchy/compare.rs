@@ -3,7 +3,7 @@
 use super::RunArguments;
 use super::ask::Question;
 use crate::command_trace::{open_all_sides, read, tell_lost};
-use hierarchy::construct::{Fidelity, Said};
+use hierarchy::construct::{Fidelity, ObservedAnswers};
 use std::error::Error;
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ const ANSWER_SHOWN: usize = 300;
 
 /// What servers said in traces.
 pub(super) struct Comparison {
-    said: Said,
+    observed: ObservedAnswers,
     fidelity: Fidelity,
 }
 
@@ -24,38 +24,38 @@ impl Comparison {
         if arguments.compare.is_empty() {
             return Ok(None);
         }
-        let mut said = Said::default();
+        let mut observed = ObservedAnswers::default();
         for path in &arguments.compare {
             let mut reader = open_all_sides(path, &arguments.read)?;
             // A damaged trace has told of its damage.
             read(path, &mut reader, |message| {
-                said.add(message.bytes);
+                observed.add(message.bytes);
                 Ok(true)
             })?;
             tell_lost(path, &reader);
         }
-        if said.questions().len() == 0 {
+        if observed.questions().len() == 0 {
             return Err("no answer of a server in the traces that --compare names: nothing to compare".into());
         }
-        Ok(Some(Self { said, fidelity: Fidelity::default() }))
+        Ok(Some(Self { observed, fidelity: Fidelity::default() }))
     }
 
     /// What a resolver is to be asked.
     pub(super) fn questions(&self) -> Vec<Question> {
-        let questions = self.said.questions();
+        let questions = self.observed.questions();
         questions.map(|question| Question { name: question.name.clone(), rtype: question.rtype }).collect()
     }
 
     /// Compares an answer with what servers said.
     pub(super) fn judge(&mut self, question: &Question, answer: Option<&[u8]>) {
         let question = hierarchy::construct::Question { name: question.name.clone(), rtype: question.rtype };
-        self.fidelity.judge(&self.said, &question, answer);
+        self.fidelity.judge(&self.observed, &question, answer);
     }
 
     /// What it came to.
     pub(super) fn finish(self) -> Fidelity {
-        let Self { said, fidelity } = self;
-        Fidelity { left_out: said.left_out, ..fidelity }
+        let Self { observed, fidelity } = self;
+        Fidelity { left_out: observed.left_out, ..fidelity }
     }
 }
 

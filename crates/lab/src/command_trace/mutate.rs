@@ -3,7 +3,7 @@
 use super::{ReadArguments, TraceFile, WriteArguments, create, finish, open, read, tell_lost};
 use crate::arguments::WrittenArguments;
 use clap::Args;
-use lab::mutation::{Ended, Pipe, Through, ThroughError};
+use lab::mutation::{FilterCommand, FilterError, FilterExit, Pipe};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use trace::mutate::Mutator;
@@ -81,12 +81,12 @@ fn through(
         is_whole = read(path, reader, write).unwrap_or(false);
         failed.map_or(Ok(()), Err)
     };
-    let started = Through::start(command).map_err(|error| format!("sh: {error}"))?;
-    let (Ended { status, command }, reader) =
-        started.run(feed, |message| writer.write(message).map_err(ThroughError::Writer))?;
+    let started = FilterCommand::start(command).map_err(|error| format!("sh: {error}"))?;
+    let (FilterExit { status, command }, reader) =
+        started.run(feed, |message| writer.write(message).map_err(FilterError::Writer))?;
     tell_lost(Path::new(&command), &reader);
     if !status.success() {
-        // Ended by a signal it has no code.
+        // FilterExit by a signal it has no code.
         match status.code() {
             Some(code) => eprintln!("{command}: exit code {code}"),
             None => eprintln!("{command}: {status}"),

@@ -181,7 +181,7 @@ pub(super) fn write_folder(folder: OutFolder, built: &Built) -> Result<(), Box<d
     let report = out.join("report.json");
     let text = serde_json::to_string_pretty(&built.report)? + "\n";
     fs::write(&report, text).map_err(|error| named(&report, error))?;
-    Folder::new(entries).with_manners(built.manners.clone()).write(out).map_err(|error| named(out, error))?;
+    Folder::new(entries).with_behaviors(built.behaviors.clone()).write(out).map_err(|error| named(out, error))?;
     Ok(folder.commit()?)
 }
 

@@ -37,8 +37,8 @@ pub(super) fn merge(arguments: &MergeArguments) -> Result<bool, Box<dyn Error>> 
     let out = OutFolder::begin(&arguments.out, &HIERARCHY, arguments.force)?;
     let mut merge = Merge::default();
     for folder in &arguments.folders {
-        let Folder { zones, manners, .. } = Folder::read(folder)?;
-        merge.add_manners(manners);
+        let Folder { zones, behaviors, .. } = Folder::read(folder)?;
+        merge.add_behaviors(behaviors);
         for entry in zones {
             let apex: Name = entry.name.parse().map_err(|_| format!("{}: no name of a zone", entry.name))?;
             let (loaded, made) = read_marked(&folder.join(&entry.file), &apex)?;

@@ -1,14 +1,14 @@
-//! The controller of a run that agents on other hosts carry out: hires them, sends each its share, starts them
-//! together, takes in what they measured and makes one run of it.
+//! The controller of a run on several hosts: finds agents, sends each its input, starts them together, collects their
+//! results and merges them.
 
-// What is said to agents of the command line.
-mod words;
-pub(crate) use words::{check, words};
-// Who takes part, and how far each is.
-mod hired;
+// The options that agents get.
+mod forwarded_args;
+pub(crate) use forwarded_args::{check_args, forwarded_args};
+// The agents and their state.
+mod agents;
 // One run, step by step.
-mod conduct;
-pub(crate) use conduct::{Share, Task, conduct, leave};
+mod coordinator;
+pub(crate) use coordinator::{AgentInput, Task, run_on_agents, write_results};
 
 use crate::arguments::parse_duration;
 use clap::Args;
@@ -17,33 +17,32 @@ use lab::limits::AGENTS_MAX;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Who carries a run out instead of this process.
+/// Which agents execute the run instead of this process.
 #[derive(Args)]
 #[command(next_help_heading = "Many hosts (docs/catlab/agents.md)")]
 pub(crate) struct FleetArguments {
-    /// Have agents carry it out that this NATS server reaches: nats://HOST:PORT or nats://USER:PASSWORD@HOST:PORT, or
-    /// tls://.
+    /// Run on the agents at this NATS server: nats://HOST:PORT, nats://USER:PASSWORD@HOST:PORT, or tls://.
     #[arg(long, value_name = "URL")]
     nats: Option<String>,
-    /// So many of them; the rate, the queries that wait, or the sources of the trace are divided among them.
+    /// Number of agents. The rate, the queries in flight, or the sources of the trace are divided among them.
     #[arg(long, value_name = "N", default_value_t = 1, requires = "nats", value_parser = parse_agents)]
     agents: usize,
-    /// How long agents are waited for.
+    /// Wait this long for enough agents.
     #[arg(long, value_name = "DURATION", default_value = "30s", requires = "nats", value_parser = parse_duration)]
     agents_wait: Duration,
-    /// An agent without a sign of life for so long is lost, and so is the controller to an agent.
+    /// Treat an agent as lost after this time without a heartbeat; an agent treats the controller the same way.
     #[arg(long, value_name = "DURATION", default_value = "10s", requires = "nats", value_parser = parse_silence)]
     agent_silence: Duration,
-    /// Authorities of the NATS server that are trusted besides the system's, PEM.
+    /// Trust these CAs for the NATS server, in addition to the system's (PEM).
     #[arg(long, value_name = "FILE", requires = "nats")]
     nats_ca: Option<PathBuf>,
-    /// What this process shows to the NATS server: a file of credentials (.creds), or with the seed of a user's key.
+    /// Log in to the NATS server with this credentials file (.creds) or user key seed.
     #[arg(long, value_name = "FILE", requires = "nats", alias = "creds")]
     nats_creds: Option<PathBuf>,
 }
 
 impl FleetArguments {
-    /// Whether agents are to do it.
+    /// Whether agents execute the run.
     pub(crate) const fn is_wanted(&self) -> bool {
         self.nats.is_some()
     }
@@ -59,12 +58,12 @@ impl FleetArguments {
 
 fn parse_agents(text: &str) -> Result<usize, String> {
     let count = text.parse().ok().filter(|count| (1..=AGENTS_MAX).contains(count));
-    count.ok_or_else(|| format!("{text} is none of 1 to {AGENTS_MAX}"))
+    count.ok_or_else(|| format!("{text} is not between 1 and {AGENTS_MAX}"))
 }
 
-/// Signs of life come twice a second: less than two seconds would take one that is merely late for lost.
+/// Heartbeats come twice a second: below two seconds, a late one would count as lost.
 fn parse_silence(text: &str) -> Result<Duration, String> {
     let silence = parse_duration(text)?;
     let is_some = (Duration::from_secs(2)..=Duration::from_secs(600)).contains(&silence);
-    if is_some { Ok(silence) } else { Err(format!("{text} is none of 2s to 10m")) }
+    if is_some { Ok(silence) } else { Err(format!("{text} is not between 2s and 10m")) }
 }

@@ -2,7 +2,7 @@
 
 use super::fault::Reply;
 use super::http::HttpServer;
-use super::server::Desk;
+use super::server::RequestHandler;
 use crate::engine::Transport;
 use crate::engine::stream::framing::{Framing, frame};
 use crate::engine::stream::link::{End, Link};
@@ -56,7 +56,7 @@ impl Connection {
     /// Takes in what has come and answers it; answers that are held back go to `delayed`.
     pub(super) fn serve(
         &mut self,
-        desk: &Desk,
+        handler: &RequestHandler,
         scratch: &mut [u8],
         (is_readable, is_writable, is_closing): (bool, bool, bool),
         delayed: &mut Vec<(Duration, u64, Vec<u8>)>,
@@ -73,7 +73,7 @@ impl Connection {
                 Ok(End::Closed) | Err(_) => served = Served::Ended,
             }
             self.link.read_early_data(&mut plain);
-            if self.take(&plain, desk, delayed) == Served::Ended {
+            if self.take(&plain, handler, delayed) == Served::Ended {
                 served = Served::Ended;
             }
             if plain.capacity() <= 1 << 12 {
@@ -83,7 +83,7 @@ impl Connection {
         if self.link.flush().is_err() { Served::Ended } else { served }
     }
 
-    fn take(&mut self, bytes: &[u8], desk: &Desk, delayed: &mut Vec<(Duration, u64, Vec<u8>)>) -> Served {
+    fn take(&mut self, bytes: &[u8], handler: &RequestHandler, delayed: &mut Vec<(Duration, u64, Vec<u8>)>) -> Served {
         let (link, transport, client) = (&mut self.link, self.transport, self.client);
         let count = &mut self.query_count;
         let mut closes = false;
@@ -92,14 +92,14 @@ impl Connection {
                 if closes {
                     return;
                 }
-                let reply = desk.reply(query, transport, client, *count);
+                let reply = handler.reply(query, transport, client, *count);
                 *count += 1;
                 closes = reply.closes;
                 send(link, reply, delayed);
             }),
             Protocol::Http(http) => {
                 let answer = |query: &[u8]| {
-                    let reply = desk.reply(query, transport, client, *count);
+                    let reply = handler.reply(query, transport, client, *count);
                     *count += 1;
                     reply
                 };

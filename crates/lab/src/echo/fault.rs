@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// A query that an echo was asked.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct ReceivedQuery<'a> {
     /// The message.
     pub message: &'a [u8],
     /// How it came.
@@ -57,7 +57,7 @@ pub enum Fault {
 }
 
 /// Decides about each query.
-pub type Faults = Arc<dyn Fn(&Asked<'_>) -> Fault + Send + Sync>;
+pub type Faults = Arc<dyn Fn(&ReceivedQuery<'_>) -> Fault + Send + Sync>;
 
 /// What goes back for a query.
 #[derive(Debug, Default)]

@@ -16,7 +16,7 @@ mod quic;
 mod server;
 
 pub use certificate::Certificate;
-pub use fault::{Asked, Fault, Faults};
+pub use fault::{Fault, Faults, ReceivedQuery};
 
 use crate::engine::Transport;
 use server::Server;

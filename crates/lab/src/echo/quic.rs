@@ -1,7 +1,7 @@
 //! The server's side of DNS over QUIC (RFC 9250), as far as an echo needs it.
 
 use super::fault::Reply;
-use super::server::Desk;
+use super::server::RequestHandler;
 use crate::engine::Transport::Doq;
 use crate::engine::stream::framing::{Framing, frame};
 use bytes::{Bytes, BytesMut};
@@ -73,7 +73,7 @@ impl QuicServer {
     }
 
     /// Does all that can be done at once; gives whether there may be more.
-    pub(super) fn run(&mut self, desk: &Desk) -> io::Result<bool> {
+    pub(super) fn run(&mut self, handler: &RequestHandler) -> io::Result<bool> {
         let now = Instant::now();
         let has_more = self.receive(now)?;
         while let Some(&Reverse((due, handle))) = self.wakes.peek()
@@ -93,7 +93,7 @@ impl QuicServer {
             }
         }
         while let Some(handle) = self.touched.pop() {
-            self.drive(handle, desk, now);
+            self.drive(handle, handler, now);
         }
         Ok(has_more)
     }
@@ -139,7 +139,7 @@ impl QuicServer {
         Ok(true)
     }
 
-    fn drive(&mut self, handle: usize, desk: &Desk, now: Instant) {
+    fn drive(&mut self, handle: usize, handler: &RequestHandler, now: Instant) {
         let Some(peer) = self.connections.get_mut(&handle) else { return };
         if peer.quic.poll_timeout().is_some_and(|due| due <= now) {
             peer.quic.handle_timeout(now);
@@ -149,17 +149,17 @@ impl QuicServer {
             match event {
                 Event::Connected => {
                     peer.is_connected = true;
-                    desk.connected(Doq);
+                    handler.connected(Doq);
                 }
                 Event::ConnectionLost { .. } => is_lost = true,
                 Event::Stream(StreamEvent::Opened { dir: Dir::Bi }) => {
                     while let Some(id) = peer.quic.streams().accept(Dir::Bi) {
                         peer.streams.insert(id, Framing::default());
-                        is_lost |= peer.read(id, handle, desk, now, &mut self.held);
+                        is_lost |= peer.read(id, handle, handler, now, &mut self.held);
                     }
                 }
                 Event::Stream(StreamEvent::Readable { id }) => {
-                    is_lost |= peer.read(id, handle, desk, now, &mut self.held);
+                    is_lost |= peer.read(id, handle, handler, now, &mut self.held);
                 }
                 _ => {}
             }
@@ -179,7 +179,7 @@ impl QuicServer {
         }
         if is_lost {
             if peer.is_connected {
-                desk.disconnected(Doq);
+                handler.disconnected(Doq);
             }
             self.connections.remove(&handle);
             self.endpoint.handle_event(ConnectionHandle(handle), EndpointEvent::drained());
@@ -195,7 +195,7 @@ impl QuicServer {
 
 impl Peer {
     /// Takes in what a stream has; gives whether the connection is to end.
-    fn read(&mut self, id: StreamId, handle: usize, desk: &Desk, now: Instant, held: &mut Held) -> bool {
+    fn read(&mut self, id: StreamId, handle: usize, handler: &RequestHandler, now: Instant, held: &mut Held) -> bool {
         let Some(framing) = self.streams.get_mut(&id) else { return false };
         let mut replies = Vec::new();
         let client = self.quic.remote_address();
@@ -204,7 +204,7 @@ impl Peer {
         let is_over = loop {
             match chunks.next(usize::MAX) {
                 Ok(Some(chunk)) => framing.take(&chunk.bytes, |query| {
-                    replies.push(desk.reply(query, Doq, client, self.query_count));
+                    replies.push(handler.reply(query, Doq, client, self.query_count));
                     self.query_count += 1;
                 }),
                 Ok(None) | Err(ReadError::Reset(_)) => break true,

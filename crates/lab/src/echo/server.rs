@@ -1,7 +1,7 @@
 //! One thread of an echo.
 
 use super::connection::{Connection, Served};
-use super::fault::{Asked, Faults, Reply};
+use super::fault::{Faults, ReceivedQuery, Reply};
 use super::quic::QuicServer;
 use super::{Counts, EchoPlan};
 use crate::engine::Transport;
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// How often a thread looks whether it is to end.
-const PATIENCE: Duration = Duration::from_millis(50);
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 16_384;
 /// Connections that are accepted before others are served.
@@ -83,17 +83,17 @@ fn listener(address: SocketAddr) -> io::Result<std::net::TcpListener> {
 }
 
 /// What all parts of a thread share.
-pub(super) struct Desk {
+pub(super) struct RequestHandler {
     pub(super) faults: Faults,
     pub(super) counts: Arc<Counts>,
     start: Instant,
 }
 
-impl Desk {
+impl RequestHandler {
     /// What goes back for a query.
     pub(super) fn reply(&self, message: &[u8], transport: Transport, client: SocketAddr, number: u64) -> Reply {
         self.counts.queries[transport as usize].fetch_add(1, Ordering::Relaxed);
-        let asked = Asked { message, transport, client, at: self.start.elapsed(), number };
+        let asked = ReceivedQuery { message, transport, client, at: self.start.elapsed(), number };
         Reply::new(message, (self.faults)(&asked))
     }
 
@@ -112,7 +112,7 @@ fn subtract(counter: &AtomicU64) {
 }
 
 /// An answer that is held back.
-struct Later {
+struct DelayedReply {
     to: Recipient,
     message: Vec<u8>,
 }
@@ -125,7 +125,7 @@ enum Recipient {
 
 /// See the module.
 pub(super) struct Server {
-    desk: Desk,
+    handler: RequestHandler,
     poll: Poll,
     datagrams: Option<UdpSocket>,
     quic: Option<QuicServer>,
@@ -133,7 +133,7 @@ pub(super) struct Server {
     connections: Vec<Option<Box<Connection>>>,
     free: Vec<usize>,
     generation: u64,
-    later: Vec<Later>,
+    later: Vec<DelayedReply>,
     due: BinaryHeap<Reverse<(Instant, usize)>>,
     scratch: Vec<u8>,
 }
@@ -162,7 +162,7 @@ impl Server {
             }
         };
         Ok(Self {
-            desk: Desk { faults: Arc::clone(&plan.faults), counts, start: Instant::now() },
+            handler: RequestHandler { faults: Arc::clone(&plan.faults), counts, start: Instant::now() },
             poll,
             datagrams,
             quic,
@@ -202,7 +202,7 @@ impl Server {
             // Listeners and QUIC are edge-triggered and served in turns with the rest.
             has_more = self.accept()?;
             if let Some(quic) = &mut self.quic {
-                has_more |= quic.run(&self.desk)?;
+                has_more |= quic.run(&self.handler)?;
             }
             self.send_due()?;
         }
@@ -213,7 +213,7 @@ impl Server {
         let now = Instant::now();
         let later = self.due.peek().map(|Reverse((due, _))| due.saturating_duration_since(now));
         let quic = self.quic.as_ref().and_then(QuicServer::next_wake).map(|due| due.saturating_duration_since(now));
-        PATIENCE.min(later.unwrap_or(PATIENCE)).min(quic.unwrap_or(PATIENCE))
+        STOP_CHECK_INTERVAL.min(later.unwrap_or(STOP_CHECK_INTERVAL)).min(quic.unwrap_or(STOP_CHECK_INTERVAL))
     }
 
     fn take_datagrams(&mut self) -> io::Result<()> {
@@ -226,15 +226,15 @@ impl Server {
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => continue,
                 Err(error) => return Err(error),
             };
-            let number = self.desk.counts.queries_of(Transport::Udp);
-            let reply = self.desk.reply(&self.scratch[..length], Transport::Udp, client, number);
+            let number = self.handler.counts.queries_of(Transport::Udp);
+            let reply = self.handler.reply(&self.scratch[..length], Transport::Udp, client, number);
             let partial = reply.partial.map(|framed| framed[2..].to_vec());
             for message in reply.messages.into_iter().chain(partial) {
                 match reply.delay {
                     Some(delay) => {
                         let due = Instant::now() + delay;
                         self.due.push(Reverse((due, self.later.len())));
-                        self.later.push(Later { to: Recipient::Address(client), message });
+                        self.later.push(DelayedReply { to: Recipient::Address(client), message });
                     }
                     // A client that is gone, or a buffer that is full, loses its answer, as on any network.
                     None => drop(socket.send_to(&message, client)),
@@ -268,7 +268,7 @@ impl Server {
                     token,
                     Interest::READABLE | Interest::WRITABLE,
                 )?;
-                self.desk.connected(*transport);
+                self.handler.connected(*transport);
                 self.connections[slot] = Some(Box::new(connection));
             }
         }
@@ -279,10 +279,10 @@ impl Server {
         let Some(mut connection) = self.connections.get_mut(slot).and_then(Option::take) else { return };
         let mut delayed = Vec::new();
         let served =
-            connection.serve(&self.desk, &mut self.scratch, (is_readable, is_writable, is_closing), &mut delayed);
+            connection.serve(&self.handler, &mut self.scratch, (is_readable, is_writable, is_closing), &mut delayed);
         for (delay, request, message) in delayed {
             self.due.push(Reverse((Instant::now() + delay, self.later.len())));
-            self.later.push(Later { to: Recipient::Connection(slot, connection.generation, request), message });
+            self.later.push(DelayedReply { to: Recipient::Connection(slot, connection.generation, request), message });
         }
         self.keep(slot, connection, served);
     }
@@ -293,7 +293,7 @@ impl Server {
             Served::Ended => {
                 connection.link.close();
                 let _gone = self.poll.registry().deregister(connection.link.socket());
-                self.desk.disconnected(connection.transport);
+                self.handler.disconnected(connection.transport);
                 self.free.push(slot);
             }
         }

@@ -1,12 +1,12 @@
-//! Starts the workers and makes one account of theirs.
+//! Starts the workers and merges their results.
 
 use super::port_count;
-use super::start::Start;
+use super::start_barrier::StartBarrier;
 use super::worker::{GO_ON, STOP_AT_ONCE, STOP_SENDING, Worker};
 use super::{Pace, Plan, Transport};
 use crate::answers::WrongAnswer;
 use crate::limits::{REPORTS_WAITING_MAX, WRONG_ANSWERS_TOLD_MAX};
-use crate::measure::{ConnectionRow, ConnectionSecond, Moment, Row, Second};
+use crate::measure::{ConnectionRow, ConnectionSecond, Row, Second, TransportSecond};
 use crate::population::ClientTally;
 use crate::replay::{Pacing, Reading, SecondReading};
 use std::collections::BTreeMap;
@@ -18,13 +18,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant, SystemTime};
 
 /// From a worker to the collector.
-pub(super) enum Report {
+pub(super) enum WorkerReport {
     /// A second of each transport that changes no more.
-    Second(u64, Vec<(Transport, Moment)>),
+    Second(u64, Vec<(Transport, TransportSecond)>),
     /// The worker has ended.
     Done {
         /// What it counted.
-        tail: Box<Tail>,
+        totals: Box<WorkerTotals>,
         /// Why it could not go on.
         failure: Option<String>,
         /// What its clients saw, in a population.
@@ -36,7 +36,7 @@ pub(super) enum Report {
 
 /// What a worker counted over the whole run.
 #[derive(Clone, Default, Debug)]
-pub struct Tail {
+pub struct WorkerTotals {
     /// How often no ID was free for a query that was due.
     pub id_shortages: u64,
     /// ICMP messages that nobody listens there.
@@ -96,9 +96,9 @@ pub struct Outcome {
     /// How many seconds there are, from 0.
     pub second_count: u64,
     /// Each transport that was used.
-    pub transports: BTreeMap<Transport, Account>,
+    pub transports: BTreeMap<Transport, TransportResults>,
     /// What each worker counted.
-    pub workers: Vec<Tail>,
+    pub workers: Vec<WorkerTotals>,
     /// The most connections that this machine had in TIME-WAIT, by a look each second.
     pub time_wait_max: u64,
     /// Whether it was broken off.
@@ -115,7 +115,7 @@ pub struct Outcome {
 
 /// One transport's part of a run.
 #[derive(Clone, Debug, Default)]
-pub struct Account {
+pub struct TransportResults {
     /// Its queries, each second on its own, in order, from 0.
     pub seconds: Vec<Row>,
     /// All seconds together.
@@ -128,47 +128,47 @@ pub struct Account {
     pub open_max: u64,
 }
 
-impl Account {
+impl TransportResults {
     /// Adds the next second.
-    fn push(&mut self, transport: Transport, mut moment: Moment) {
+    fn push(&mut self, transport: Transport, mut second: TransportSecond) {
         let index = self.seconds.len() as u64;
-        moment.connections.follow(self.connection_total.open);
-        self.total.merge(&moment.queries);
-        self.connection_total.merge(&moment.connections);
-        self.connection_total.open = moment.connections.open;
-        self.open_max = self.open_max.max(moment.connections.open_max);
-        self.seconds.push(Row::new(index, &moment.queries));
-        self.connections.push(ConnectionRow::new(index, transport.label(), &moment));
+        second.connections.follow(self.connection_total.open);
+        self.total.merge(&second.queries);
+        self.connection_total.merge(&second.connections);
+        self.connection_total.open = second.connections.open;
+        self.open_max = self.open_max.max(second.connections.open_max);
+        self.seconds.push(Row::new(index, &second.queries));
+        self.connections.push(ConnectionRow::new(index, transport.label(), &second));
     }
 }
 
-/// The collector gives way for as long, so that a worker on the same core need not wait for a whole account:
-/// the kernel itself looks only a few hundred times a second whether somebody else should run.
-const REST: Duration = Duration::from_micros(300);
-/// After as long.
-const WORK: Duration = Duration::from_micros(100);
+/// The collector yields for this long, so that a worker on the same core is not delayed: the kernel's scheduler checks
+/// only a few hundred times a second.
+const YIELD_FOR: Duration = Duration::from_micros(300);
+/// It yields after this much work.
+const WORK_MAX: Duration = Duration::from_micros(100);
 
-/// Work in small pieces.
-struct Pieces {
+/// Splits long work into short slices.
+struct WorkLimiter {
     began: Instant,
 }
 
-impl Pieces {
-    fn begin() -> Self {
+impl WorkLimiter {
+    fn start() -> Self {
         Self { began: Instant::now() }
     }
 
-    /// Between two pieces.
-    fn next(&mut self) {
-        if self.began.elapsed() > WORK {
-            std::thread::sleep(REST);
+    /// Call this between two slices.
+    fn yield_if_due(&mut self) {
+        if self.began.elapsed() > WORK_MAX {
+            std::thread::sleep(YIELD_FOR);
             self.began = Instant::now();
         }
     }
 }
 
-/// How often the caller is asked whether to go on.
-const PATIENCE: Duration = Duration::from_millis(200);
+/// How often `progress` is called without a new second.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Carries a plan out. `progress` is called with each second and otherwise a few times a second; it says how often the
 /// user has asked to stop: once and nothing more is sent, twice and nothing more is waited for.
@@ -178,7 +178,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 pub fn run(plan: &Plan, mut progress: impl FnMut(Progress<'_>) -> u8) -> io::Result<Outcome> {
     let (reports, inbox) = sync_channel(REPORTS_WAITING_MAX);
     let stop = Arc::new(AtomicU8::new(GO_ON));
-    let start = Arc::new(Start::new(plan.worker_count, plan.start));
+    let start = Arc::new(StartBarrier::new(plan.worker_count, plan.start));
     let mut reading = match &plan.pace {
         Pace::Traced(replay) => Some(Reading::start(replay, plan.worker_count)?),
         _ => None,
@@ -191,7 +191,7 @@ pub fn run(plan: &Plan, mut progress: impl FnMut(Progress<'_>) -> u8) -> io::Res
             let worker = Worker::new(&plan, index, feed, stop, reports);
             let prepared = worker.and_then(|mut worker| worker.prepare().map(|()| worker));
             // The others wait for this one, whatever has become of it.
-            let clock = start.meet();
+            let clock = start.wait();
             prepared?.run(clock)
         };
         threads.push(std::thread::Builder::new().name(format!("load-{index}")).spawn(work)?);
@@ -210,18 +210,18 @@ pub fn run(plan: &Plan, mut progress: impl FnMut(Progress<'_>) -> u8) -> io::Res
         total: collector.total,
         second_count: collector.next,
         transports: collector.transports,
-        workers: collector.tails,
+        workers: collector.worker_totals,
         time_wait_max: collector.time_wait_max,
         is_interrupted,
         failure: collector.failure,
         second_reading: reading.map(Reading::finish).unwrap_or_default(),
         clients: collector.tallies,
-        wrong_answers: first(collector.wrong_answers),
+        wrong_answers: earliest(collector.wrong_answers),
     })
 }
 
 /// The first of all workers together.
-fn first(mut wrong: Vec<WrongAnswer>) -> Vec<WrongAnswer> {
+fn earliest(mut wrong: Vec<WrongAnswer>) -> Vec<WrongAnswer> {
     wrong.sort_by(|one, other| one.at.total_cmp(&other.at));
     wrong.truncate(WRONG_ANSWERS_TOLD_MAX);
     wrong
@@ -231,11 +231,11 @@ fn first(mut wrong: Vec<WrongAnswer>) -> Vec<WrongAnswer> {
 struct Collector {
     worker_count: usize,
     /// Seconds that not every worker has reported: how many have, and their sums.
-    open: BTreeMap<u64, (usize, BTreeMap<Transport, Moment>)>,
-    transports: BTreeMap<Transport, Account>,
+    open: BTreeMap<u64, (usize, BTreeMap<Transport, TransportSecond>)>,
+    transports: BTreeMap<Transport, TransportResults>,
     next: u64,
     total: Second,
-    tails: Vec<Tail>,
+    worker_totals: Vec<WorkerTotals>,
     time_wait_max: u64,
     failure: Option<String>,
     tallies: Vec<ClientTally>,
@@ -243,23 +243,28 @@ struct Collector {
 }
 
 impl Collector {
-    fn collect(&mut self, inbox: &Receiver<Report>, stop: &AtomicU8, progress: &mut impl FnMut(Progress<'_>) -> u8) {
+    fn collect(
+        &mut self,
+        inbox: &Receiver<WorkerReport>,
+        stop: &AtomicU8,
+        progress: &mut impl FnMut(Progress<'_>) -> u8,
+    ) {
         loop {
-            let wish = match inbox.recv_timeout(PATIENCE) {
-                Ok(Report::Second(index, moments)) => {
-                    let mut pieces = Pieces::begin();
+            let stop_level = match inbox.recv_timeout(PROGRESS_INTERVAL) {
+                Ok(WorkerReport::Second(index, seconds)) => {
+                    let mut limiter = WorkLimiter::start();
                     let (count, sums) = self.open.entry(index).or_default();
                     *count += 1;
-                    for (transport, moment) in moments {
+                    for (transport, second) in seconds {
                         let sum = sums.entry(transport).or_default();
-                        sum.queries.merge(&moment.queries);
-                        sum.connections.merge(&moment.connections);
-                        pieces.next();
+                        sum.queries.merge(&second.queries);
+                        sum.connections.merge(&second.connections);
+                        limiter.yield_if_due();
                     }
                     self.close(false, progress)
                 }
-                Ok(Report::Done { tail, failure, mut tallies, mut wrong_answers }) => {
-                    self.tails.push(*tail);
+                Ok(WorkerReport::Done { totals, failure, mut tallies, mut wrong_answers }) => {
+                    self.worker_totals.push(*totals);
                     self.tallies.append(&mut tallies);
                     self.wrong_answers.append(&mut wrong_answers);
                     let has_failed = failure.is_some();
@@ -269,8 +274,8 @@ impl Collector {
                 Err(RecvTimeoutError::Timeout) => Some(progress(Progress::Idle)),
                 Err(RecvTimeoutError::Disconnected) => break,
             };
-            if let Some(wish) = wish {
-                stop.store(wish.min(STOP_AT_ONCE).max(stop.load(Ordering::Relaxed)), Ordering::Relaxed);
+            if let Some(stop_level) = stop_level {
+                stop.store(stop_level.min(STOP_AT_ONCE).max(stop.load(Ordering::Relaxed)), Ordering::Relaxed);
             }
         }
         // Workers end in different seconds: the last ones are whole without all of them.
@@ -278,34 +283,34 @@ impl Collector {
     }
 
     fn close(&mut self, is_end: bool, progress: &mut impl FnMut(Progress<'_>) -> u8) -> Option<u8> {
-        let mut wish = None;
-        let mut pieces = Pieces::begin();
+        let mut stop_level = None;
+        let mut limiter = WorkLimiter::start();
         while let Some(entry) = self.open.first_entry() {
             if !is_end && (*entry.key() != self.next || entry.get().0 < self.worker_count) {
                 break;
             }
-            let (index, (_, moments)) = entry.remove_entry();
+            let (index, (_, seconds)) = entry.remove_entry();
             let mut second = Second::default();
-            for (transport, moment) in moments {
-                second.merge(&moment.queries);
-                pieces.next();
-                let account = self.transports.entry(transport).or_default();
+            for (transport, of_transport) in seconds {
+                second.merge(&of_transport.queries);
+                limiter.yield_if_due();
+                let results = self.transports.entry(transport).or_default();
                 // A transport that joins late was not used before.
-                while (account.seconds.len() as u64) < index {
-                    account.push(transport, Moment::default());
+                while (results.seconds.len() as u64) < index {
+                    results.push(transport, TransportSecond::default());
                 }
-                account.push(transport, moment);
-                pieces.next();
+                results.push(transport, of_transport);
+                limiter.yield_if_due();
             }
             self.total.merge(&second);
-            pieces.next();
+            limiter.yield_if_due();
             self.next = index + 1;
             self.time_wait_max = self.time_wait_max.max(port_count::time_wait_count());
-            pieces.next();
-            wish = Some(progress(Progress::Second { index, second: &second, total: &self.total }));
-            pieces.next();
+            limiter.yield_if_due();
+            stop_level = Some(progress(Progress::Second { index, second: &second, total: &self.total }));
+            limiter.yield_if_due();
         }
-        wish
+        stop_level
     }
 }
 

@@ -14,15 +14,15 @@ pub struct Endpoint {
     pub transport: Transport,
     /// Whom.
     pub server: SocketAddr,
-    /// Index of its [`Habits`].
-    pub habits: u16,
+    /// Index of its [`ConnectionPolicy`].
+    pub policy: u16,
     /// From which address, where it has one of its own.
     pub source: Option<IpAddr>,
 }
 
 /// How clients treat their connections.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Habits {
+pub struct ConnectionPolicy {
     /// Silence after which a client closes.
     pub idle_timeout: Option<Duration>,
     /// Queries after which a client closes.
@@ -39,7 +39,7 @@ pub struct Habits {
     pub follows_truncation: bool,
 }
 
-impl Default for Habits {
+impl Default for ConnectionPolicy {
     fn default() -> Self {
         Self {
             idle_timeout: None,
@@ -53,7 +53,7 @@ impl Default for Habits {
     }
 }
 
-impl Habits {
+impl ConnectionPolicy {
     /// Which session the next connection is to begin with.
     pub(super) fn session(&self, rng: &mut impl Rng) -> super::tls::Session {
         use super::tls::Session;
@@ -76,7 +76,7 @@ pub(super) fn uniform(plan: &Plan, index: usize) -> Vec<Endpoint> {
     (0..count)
         .map(|at| {
             let server = plan.servers[(at + index * count) % plan.servers.len()];
-            Endpoint { transport: plan.transport, server, habits: 0, source: None }
+            Endpoint { transport: plan.transport, server, policy: 0, source: None }
         })
         .collect()
 }

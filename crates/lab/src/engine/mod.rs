@@ -1,43 +1,43 @@
-//! The load engine: workers that send on time, take answers in, and keep the account.
+//! The load engine: workers send queries on time, receive answers and count them.
 //!
 //! ```text
-//!   Workload --+                                                +-> matched -> Second -> Ledger --+
-//!   Due -------+-> worker (one a core) -> Lane (udp | stream | --+                               +-> collect
-//!   Feed ------+-> worker ...                         quic)     +-> strays, late, duplicate -----+
+//!   Workload ------+                            +-> matched -> Second -> TransportTimelines -+
+//!   QuerySource ---+-> worker -> Transports ----+                                            +-> collect
+//!   Feed ----------+   (one a core)             +-> strays, late, duplicate -----------------+
 //! ```
 
 // How queries travel.
 mod transport;
 // Nanoseconds since the start of the run.
 mod clock;
-// Who asks whom; whose turn it is.
-mod due;
+// Which query is due next; who sends it to whom.
 mod endpoint;
-// Whose answer it is.
+mod query_source;
+// Matches answers to queries.
 mod matching;
-// What is written down.
-mod book;
+// Statistics of a worker.
+mod worker_stats;
 // Local ports.
 mod port_count;
 // Datagrams; connections, over TCP and over QUIC.
-mod lanes;
+mod connection_pool;
 mod quic;
-mod roster;
 pub(crate) mod stream;
+mod transports;
 pub(crate) mod udp;
 // TLS of the client's side.
 mod tls;
-// The loop of one thread; all threads begin together.
-mod start;
+// The loop of one thread; all threads start together.
+mod start_barrier;
 mod worker;
-// One account out of many.
+// Merges the results of all workers.
 mod collect;
 // What the operating system counts and allows.
 mod system;
 mod usage;
 
-pub use collect::{Account, Outcome, Progress, Tail, run};
-pub use endpoint::{Endpoint, Habits};
+pub use collect::{Outcome, Progress, TransportResults, WorkerTotals, run};
+pub use endpoint::{ConnectionPolicy, Endpoint};
 pub(crate) use port_count::range as port_range;
 pub use stream::HttpPlan;
 pub use system::raise_open_files;
@@ -48,24 +48,24 @@ pub use transport::Transport;
 pub(crate) use matching::question_of;
 
 use crate::answers::Checking;
-use crate::per_query::Spool;
-use crate::population::Cast;
+use crate::per_query::RowSink;
+use crate::population::Clients;
 use crate::replay::Replay;
 use crate::schedule::{Part, Schedule};
 use crate::workload::Workload;
-use book::Book;
 use clock::Clock;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use worker_stats::WorkerStats;
 
 /// How queries follow one another.
 #[derive(Clone, Debug)]
 pub enum Pace {
     /// At planned times, whatever the server does.
     Open(Schedule),
-    /// So many wait for an answer at any time; a new one goes out when one has been answered or has timed out.
+    /// A fixed number in flight: a new query goes out when one was answered or has timed out.
     Closed {
         /// Over all workers.
         in_flight: usize,
@@ -75,7 +75,7 @@ pub enum Pace {
     /// Each client of a population in its own time.
     Population {
         /// The clients.
-        population: Cast,
+        population: Clients,
         /// How long queries are sent.
         duration: Duration,
     },
@@ -84,11 +84,11 @@ pub enum Pace {
 }
 
 impl Pace {
-    /// Whether what a client does depends on the answers that it gets.
-    fn hears_answers(&self) -> bool {
+    /// Whether a client's next query depends on its answers.
+    fn depends_on_answers(&self) -> bool {
         match self {
             Self::Population { .. } => true,
-            Self::Traced(replay) => replay.manner().is_dependent,
+            Self::Traced(replay) => replay.mode().is_dependent,
             Self::Open(_) | Self::Closed { .. } => false,
         }
     }
@@ -107,15 +107,15 @@ impl Pace {
 /// A run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Whom to ask; queries take turns.
+    /// The servers; queries go to them in rotation.
     pub servers: Vec<SocketAddr>,
-    /// How.
+    /// The transport.
     pub transport: Transport,
-    /// What to ask.
+    /// What the queries are.
     pub workload: Workload,
-    /// When.
+    /// When they are sent.
     pub pace: Pace,
-    /// After how long a query counts as unanswered.
+    /// A query without an answer has timed out after this.
     pub timeout: Duration,
     /// Threads that send; each has its own sockets.
     pub worker_count: usize,
@@ -123,32 +123,32 @@ pub struct Plan {
     pub socket_count: usize,
     /// Connections of each worker when clients are all alike.
     pub connection_count: usize,
-    /// How those are treated.
-    pub habits: Habits,
+    /// How those connections are used.
+    pub connection_policy: ConnectionPolicy,
     /// How long a connection and its handshake may take.
     pub handshake_timeout: Duration,
-    /// Whom to trust.
+    /// Which certificates to trust.
     pub tls: TlsPlan,
     /// How HTTP requests are made.
     pub http: HttpPlan,
-    /// Source addresses, in turn; without one it is left to the kernel.
+    /// Source addresses, in rotation; if empty, the kernel chooses.
     pub sources: Vec<IpAddr>,
-    /// RCODEs that are right; empty when any is.
+    /// Accepted RCODEs; if empty, all are.
     pub expected_rcodes: Vec<u8>,
-    /// What answers are held against; nothing otherwise.
+    /// How answers are checked, if at all.
     pub checking: Option<Checking>,
-    /// Of everything that is drawn.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Where each query gets a row of its own, if anywhere.
-    pub per_query: Option<Arc<Spool>>,
-    /// Which of several processes this is, where they carry the plan out together.
+    /// Records one row for each query, if set.
+    pub per_query: Option<Arc<RowSink>>,
+    /// Which process this is, if several execute the plan together.
     pub part: Part,
-    /// When the clock of the run starts, unless workers are ready later; as soon as they are, if nothing is said.
+    /// When the clock of the run starts; if unset, as soon as all workers are ready.
     pub start: Option<Instant>,
 }
 
 impl Plan {
-    /// A run over UDP with one worker; what else there is to say is said by its fields.
+    /// A run over UDP with one worker; set the fields to change it.
     #[must_use]
     pub fn new(servers: Vec<SocketAddr>, workload: Workload, pace: Pace) -> Self {
         Self {
@@ -160,7 +160,7 @@ impl Plan {
             worker_count: 1,
             socket_count: 8,
             connection_count: 8,
-            habits: Habits::default(),
+            connection_policy: ConnectionPolicy::default(),
             handshake_timeout: Duration::from_secs(5),
             tls: TlsPlan::default(),
             http: HttpPlan::default(),
@@ -174,12 +174,12 @@ impl Plan {
         }
     }
 
-    /// The place of a worker of this process among those of all, and how many places there are.
-    pub(crate) const fn place(&self, worker: usize) -> (usize, usize) {
+    /// The index of a worker among the workers of all processes, and their count.
+    pub(crate) const fn worker_position(&self, worker: usize) -> (usize, usize) {
         self.part.worker(worker, self.worker_count)
     }
 
-    /// How many queries this process is to send; `None` where that depends on answers or on chance alone.
+    /// How many queries this process will send; `None` if that depends on answers or on chance.
     #[must_use]
     pub fn query_count(&self) -> Option<f64> {
         match &self.pace {
@@ -189,31 +189,30 @@ impl Plan {
         }
     }
 
-    /// The silence after which all clients close; `None` when they do not, or not after the same.
+    /// The idle timeout of all clients; `None` if they have none, or different ones.
     #[must_use]
     pub fn idle_timeout(&self) -> Option<Duration> {
         match &self.pace {
             Pace::Population { population, .. } => population.idle_timeout(),
-            _ => self.habits.idle_timeout,
+            _ => self.connection_policy.idle_timeout,
         }
     }
 }
 
-/// A transport of one worker.
-trait Lane {
-    /// Queries that wait.
+/// Drives one transport of a worker.
+trait TransportDriver {
+    /// Queries in flight.
     fn waiting(&self) -> usize;
-    /// Hands over what is queued.
-    fn flush(&mut self, book: &mut Book, now: u64) -> io::Result<()>;
-    /// Takes in some of what has come, without waiting and not much longer than until `until_ns`; gives whether there
-    /// was anything.
-    fn receive(&mut self, book: &mut Book, until_ns: u64) -> io::Result<bool>;
-    /// Gives up what is overdue.
-    fn tick(&mut self, book: &mut Book, now: u64) -> io::Result<()>;
-    /// Adds what tells of something to take in.
+    /// Sends the queued queries.
+    fn flush(&mut self, stats: &mut WorkerStats, now: u64) -> io::Result<()>;
+    /// Reads available answers without blocking, until about `until_ns`. Returns whether there were any.
+    fn receive(&mut self, stats: &mut WorkerStats, until_ns: u64) -> io::Result<bool>;
+    /// Times out overdue queries.
+    fn tick(&mut self, stats: &mut WorkerStats, now: u64) -> io::Result<()>;
+    /// Adds the sockets to poll.
     fn watch(&self, watched: &mut Vec<libc::pollfd>);
-    /// Accounts for all that still waits.
-    fn finish(&mut self, book: &mut Book, is_broken_off: bool) -> io::Result<()>;
+    /// Counts the queries that are still in flight.
+    fn finish(&mut self, stats: &mut WorkerStats, is_broken_off: bool) -> io::Result<()>;
     /// Whether connections are being opened.
     fn is_opening(&self) -> bool {
         false
@@ -222,13 +221,13 @@ trait Lane {
     fn has_only_failed(&self) -> bool {
         false
     }
-    /// Makes the calls of the first query, without a query.
+    /// Makes the system calls of a query once, so that the first query is not slower.
     fn warm_up(&mut self) -> io::Result<()> {
         Ok(())
     }
-    /// The clock begins anew: it is this one.
+    /// The run starts: its clock is this one.
     fn restart(&mut self, clock: Clock);
-    /// When it wants to be called at the latest.
+    /// When it must be called at the latest.
     fn next_timer(&self) -> Option<Instant> {
         None
     }

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_most_at_once_is_kept() {
+    fn the_peak_port_count_is_kept() {
         let (server, other) = (SocketAddr::from(([127, 0, 0, 1], 53)), SocketAddr::from(([127, 0, 0, 1], 54)));
         let mut ports = PortCount::default();
         (0..3).for_each(|_| ports.take(Transport::Tcp, server));
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_says_of_connections_that_are_over() {
+    fn time_wait_sockets_are_counted() {
         let text = "sockets: used 290\nTCP: inuse 5 orphan 0 tw 312 alloc 9 mem 1\nUDP: inuse 2 mem 0\n";
         assert_eq!((time_wait(text), time_wait("")), (312, 0));
     }

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_late_has_the_time_at_which_it_came() {
+    fn kernel_timestamps_are_arrival_times() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut far, _) = listener.accept().unwrap();

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_rules_call_tls_is_dot() {
+    fn tls_is_an_alias_of_dot() {
         assert_eq!("tls".parse(), Ok(Transport::Dot));
         assert!("tlss".parse::<Transport>().unwrap_err().contains("dot (or tls)"));
     }

@@ -31,7 +31,7 @@ mod tests {
     use std::time::Instant;
 
     #[test]
-    fn time_that_is_used_is_counted_again_and_again() {
+    fn cpu_time_grows_with_work() {
         let cpu = ThreadCpu::of_this();
         let mut before = cpu.now();
         if before.is_zero() {

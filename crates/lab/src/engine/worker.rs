@@ -1,14 +1,14 @@
-//! One worker: sends what is due, takes in what came, gives up what is overdue, waits for what is next.
+//! One worker: sends due queries, receives answers, times out overdue queries, and waits for the next one.
 
-use super::book::{Book, News};
 use super::clock::Clock;
-use super::collect::Report;
-use super::due::{Due, Turn};
-use super::endpoint::{self, Endpoint, Habits};
-use super::lanes::Lanes;
+use super::collect::WorkerReport;
+use super::endpoint::{self, ConnectionPolicy, Endpoint};
+use super::query_source::{DueQuery, QuerySource};
 use super::system;
+use super::transports::Transports;
 use super::usage::ThreadCpu;
-use super::{Lane, Pace, Plan, Transport};
+use super::worker_stats::{ClientEvent, WorkerStats};
+use super::{Pace, Plan, Transport, TransportDriver};
 use crate::limits::{BATCH_COUNT, OVERDUE_MIN, QUERY_BYTES_MAX, RUN_MAX};
 use crate::measure::Sent;
 use crate::per_query::Parties;
@@ -20,49 +20,49 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
-/// A sleeping thread comes back late by as much; the rest of the way to a planned time is spun.
+/// A sleeping thread wakes up this late, so the last part before a planned time is spun.
 const SPIN_NS: u64 = 60_000;
-/// Taking answers in may take as long; with less time left to the next query it waits, but not longer than the next.
+/// Receiving may take this long. With less time to the next query it is postponed, up to [`RECEIVE_PAUSE_NS_MAX`].
 pub(super) const RECEIVE_NS: u64 = 15_000;
-/// A batch of queries goes out after as long, even if it is not full.
+/// A batch is sent after this time, even if it is not full.
 const SEND_NS_MAX: u64 = 100_000;
-/// As long connections are served, even when queries are overdue.
+/// Connections are served at least this long, even when queries are overdue.
 const RECEIVE_NS_MIN: u64 = 100_000;
-/// The same while handshakes wait for this thread: each query that is sent may begin another one, which costs less than
-/// to end one, so that with equal parts ever more would wait.
+/// The same while handshakes fall behind. Starting a handshake costs less than finishing one, so with equal time ever
+/// more would be pending.
 const RECEIVE_NS_BEHIND: u64 = 300_000;
-/// The longest time that answers wait for a worker that is always about to send.
+/// The longest time for which a busy worker postpones receiving.
 const RECEIVE_PAUSE_NS_MAX: u64 = 200_000;
 const SECOND_NS: u64 = 1_000_000_000;
 /// How often time-outs are looked for, and the longest sleep.
 const TICK_NS: u64 = 5_000_000;
 
-/// How far a run is to be broken off.
+/// The run goes on.
 pub(super) const GO_ON: u8 = 0;
 /// Nothing more is sent; answers are waited for.
 pub(super) const STOP_SENDING: u8 = 1;
-/// Answers are waited for no more.
+/// The run ends at once.
 pub(super) const STOP_AT_ONCE: u8 = 2;
 
 pub(super) struct Worker {
-    book: Book,
-    due: Due,
+    stats: WorkerStats,
+    source: QuerySource,
     workload: Workload,
     clients: Arc<[Endpoint]>,
-    habits: Arc<[Habits]>,
-    /// What is overdue then is not sent any more.
+    policies: Arc<[ConnectionPolicy]>,
+    /// After this time nothing more is sent.
     give_up_ns: u64,
-    lanes: Lanes,
+    transports: Transports,
     last_receive_ns: u64,
     next_tick_ns: u64,
     watched: Vec<libc::pollfd>,
     scratch: Vec<u8>,
     stop: Arc<AtomicU8>,
-    reports: SyncSender<Report>,
+    reports: SyncSender<WorkerReport>,
 }
 
 impl Worker {
-    /// Worker `index` of the plan, its sockets open; of a trace `feed` is its share.
+    /// Opens the sockets of worker `index` of the plan; `feed` has its queries of a trace.
     ///
     /// # Errors
     /// When sockets cannot be opened, or what the plan names cannot be read.
@@ -71,32 +71,34 @@ impl Worker {
         index: usize,
         feed: Option<Feed>,
         stop: Arc<AtomicU8>,
-        reports: SyncSender<Report>,
+        reports: SyncSender<WorkerReport>,
     ) -> io::Result<Self> {
         let clock = Clock::provisional();
-        let due = Due::new(plan, index, feed);
-        let (place, places) = plan.place(index);
-        let (clients, habits): (Arc<[Endpoint]>, Arc<[Habits]>) = match (&due, &plan.pace) {
-            (Due::Crowd(crowd), _) => (crowd.endpoints().into(), crowd.habits().into()),
-            (_, Pace::Traced(replay)) => (replay.endpoints(index, plan.worker_count).into(), [plan.habits].into()),
-            _ => (endpoint::uniform(plan, index).into(), [plan.habits].into()),
+        let source = QuerySource::new(plan, index, feed);
+        let (place, places) = plan.worker_position(index);
+        let (clients, policies): (Arc<[Endpoint]>, Arc<[ConnectionPolicy]>) = match (&source, &plan.pace) {
+            (QuerySource::Population(scheduler), _) => (scheduler.endpoints().into(), scheduler.policies().into()),
+            (_, Pace::Traced(replay)) => {
+                (replay.endpoints(index, plan.worker_count).into(), [plan.connection_policy].into())
+            }
+            _ => (endpoint::uniform(plan, index).into(), [plan.connection_policy].into()),
         };
-        let transports = transports(plan, &clients, &habits);
-        let mut lanes = Lanes::open(plan, index, (&clients, &habits), &transports, clock)?;
+        let used = transports_of(plan, &clients, &policies);
+        let mut transports = Transports::open(plan, index, (&clients, &policies), &used, clock)?;
         let mut watched = Vec::new();
-        lanes.all().for_each(|lane| lane.watch(&mut watched));
+        transports.all().for_each(|driver| driver.watch(&mut watched));
         Ok(Self {
-            book: Book::new(plan, index, clock, &transports),
-            due,
-            workload: plan.workload.share(place, places),
+            stats: WorkerStats::new(plan, index, clock, &used),
+            source,
+            workload: plan.workload.for_worker(place, places),
             clients,
-            habits,
+            policies,
             give_up_ns: match &plan.pace {
-                Pace::Traced(replay) if replay.manner().is_fast => RUN_MAX,
+                Pace::Traced(replay) if replay.mode().is_fast => RUN_MAX,
                 pace => 2 * pace.duration() + OVERDUE_MIN,
             }
             .as_nanos() as u64,
-            lanes,
+            transports,
             last_receive_ns: 0,
             next_tick_ns: TICK_NS,
             watched,
@@ -109,40 +111,39 @@ impl Worker {
     /// The whole run, from the start on that all workers share.
     ///
     /// # Errors
-    /// When sockets cannot even be asked what they lost. One that fails in a way that no later try can mend ends the
-    /// run with a failure.
+    /// The drop counters of a socket cannot be read. A socket that fails for good ends the run with a failure instead.
     pub(super) fn run(mut self, clock: Clock) -> io::Result<()> {
-        self.book.clock = clock;
-        self.lanes.all().for_each(|lane| lane.restart(clock));
+        self.stats.clock = clock;
+        self.transports.all().for_each(|driver| driver.restart(clock));
         // Reading it takes as long as some ten queries.
         let cpu = ThreadCpu::of_this();
         let cpu_before = cpu.now();
-        self.book.tail.spun += clock.wait_for_start();
+        self.stats.totals.spun += clock.wait_for_start();
         let (last_send_ns, ended) = self.send_and_receive();
         if let Err(error) = ended {
             // What was measured until then is kept.
-            self.book.failure = Some(error.to_string());
-            self.book.is_hopeless = true;
+            self.stats.failure = Some(error.to_string());
+            self.stats.must_abort = true;
         }
-        self.book.tail.sending = Duration::from_nanos(last_send_ns);
+        self.stats.totals.sending = Duration::from_nanos(last_send_ns);
         self.finish(cpu.now().saturating_sub(cpu_before))
     }
 
-    /// Until all is sent and answered; gives when something was to be sent last, and why it could not go on, if so.
+    /// Runs until everything is sent and answered. Returns when a query was last due, and the error that ended the run.
     fn send_and_receive(&mut self) -> (u64, io::Result<()>) {
         let mut last_send_ns = 0;
-        while !self.book.is_hopeless {
-            let now = self.book.clock.now_ns();
+        while !self.stats.must_abort {
+            let now = self.stats.clock.now_ns();
             let stop = self.stop.load(Ordering::Relaxed);
-            let is_sending = stop == GO_ON && now < self.give_up_ns && self.due.goes_on(now);
+            let is_sending = stop == GO_ON && now < self.give_up_ns && self.source.goes_on(now);
             if is_sending {
                 last_send_ns = now;
             }
-            let has_worked = match self.turn(now, is_sending) {
+            let has_worked = match self.step(now, is_sending) {
                 Ok(has_worked) => has_worked,
                 Err(error) => return (last_send_ns, Err(error)),
             };
-            let is_over = self.waiting() == 0 || now > last_send_ns + self.book.timeout_ns() + TICK_NS;
+            let is_over = self.waiting() == 0 || now > last_send_ns + self.stats.timeout_ns() + TICK_NS;
             if stop == STOP_AT_ONCE || (!is_sending && is_over) {
                 break;
             }
@@ -153,8 +154,8 @@ impl Worker {
         (last_send_ns, Ok(()))
     }
 
-    /// Sends what is due, takes in what came, gives up what is overdue; gives whether there was anything.
-    fn turn(&mut self, now: u64, is_sending: bool) -> io::Result<bool> {
+    /// Sends, receives and times out queries once. Returns whether there was anything to do.
+    fn step(&mut self, now: u64, is_sending: bool) -> io::Result<bool> {
         let mut has_worked = is_sending && self.send_due(now)?;
         has_worked |= self.receive_if_time(now)?;
         if now >= self.next_tick_ns {
@@ -164,36 +165,36 @@ impl Worker {
     }
 
     /// Opens the connections of a run in which clients are all alike, before its clock starts. In a population, and
-    /// out of a trace, each client opens its own in its own time; of a trace the first part is read.
+    /// out of a trace, each client opens its connection when it first asks; of a trace the first part is read.
     ///
     /// # Errors
     /// When this machine lets no more be opened.
     pub(super) fn prepare(&mut self) -> io::Result<()> {
         system::tighten_timers();
         self.warm_up()?;
-        match &self.due {
-            Due::Crowd(_) => return Ok(()),
-            Due::Traced(feed) => {
+        match &self.source {
+            QuerySource::Population(_) => return Ok(()),
+            QuerySource::Trace(feed) => {
                 while !feed.is_loaded() && self.stop.load(Ordering::Relaxed) == GO_ON {
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 return Ok(());
             }
-            Due::Planned(_) | Due::Filling { .. } => {}
+            QuerySource::Scheduled(_) | QuerySource::ClosedLoop { .. } => {}
         }
-        if let Some(streams) = &mut self.lanes.streams {
-            streams.open_all(&mut self.book)?;
+        if let Some(streams) = &mut self.transports.streams {
+            streams.open_all(&mut self.stats)?;
         }
-        if let Some(quic) = &mut self.lanes.quic {
-            quic.open_all(&mut self.book)?;
+        if let Some(quic) = &mut self.transports.quic {
+            quic.open_all(&mut self.stats)?;
         }
-        while !self.book.is_hopeless && self.stop.load(Ordering::Relaxed) == GO_ON {
+        while !self.stats.must_abort && self.stop.load(Ordering::Relaxed) == GO_ON {
             let mut is_opening = false;
-            let now = self.book.clock.now_ns();
-            for lane in self.lanes.all() {
-                lane.receive(&mut self.book, u64::MAX)?;
-                lane.tick(&mut self.book, now)?;
-                is_opening |= lane.is_opening();
+            let now = self.stats.clock.now_ns();
+            for driver in self.transports.all() {
+                driver.receive(&mut self.stats, u64::MAX)?;
+                driver.tick(&mut self.stats, now)?;
+                is_opening |= driver.is_opening();
             }
             if !is_opening {
                 break;
@@ -201,97 +202,97 @@ impl Worker {
             system::wait(&mut self.watched, Duration::from_millis(1));
         }
         // Nothing has been sent, so nothing is lost by saying it at once.
-        self.book.is_hopeless |= self.lanes.all().any(|lane| lane.has_only_failed());
+        self.stats.must_abort |= self.transports.all().any(|driver| driver.has_only_failed());
         Ok(())
     }
 
-    /// Does once what the first query would otherwise be the first to do: its memory is fetched, and its code.
+    /// Touches the memory and code of the send path once, so that the first query is not slower.
     fn warm_up(&mut self) -> io::Result<()> {
-        self.book.begin_second(0);
+        self.stats.begin_second(0);
         // Of a copy: what is asked in the run does not depend on it.
         self.workload.clone().fill(&mut self.scratch);
-        self.lanes.all().try_for_each(|lane| lane.warm_up())
+        self.transports.all().try_for_each(|driver| driver.warm_up())
     }
 
     fn waiting(&mut self) -> usize {
-        self.lanes.all().map(|lane| lane.waiting()).sum()
+        self.transports.all().map(|driver| driver.waiting()).sum()
     }
 
-    /// Sends up to a batch of what is due; gives whether anything was.
+    /// Sends up to one batch of due queries. Returns whether any was due.
     fn send_due(&mut self, began: u64) -> io::Result<bool> {
         let waiting = self.waiting();
-        let opens = match &self.due {
-            Due::Crowd(_) => true,
-            Due::Traced(_) => !self.lanes.are_datagrams(),
-            Due::Planned(_) | Due::Filling { .. } => false,
+        let opens = match &self.source {
+            QuerySource::Population(_) => true,
+            QuerySource::Trace(_) => !self.transports.are_datagrams(),
+            QuerySource::Scheduled(_) | QuerySource::ClosedLoop { .. } => false,
         };
         let (mut count, mut now) = (0, began);
         while count < BATCH_COUNT {
             if opens && count > 0 {
                 // Each may have opened a connection, which takes as long as many queries. A batch lies in one second.
-                let then = self.book.clock.now_ns();
+                let then = self.stats.clock.now_ns();
                 if then - began > SEND_NS_MAX || then / SECOND_NS != began / SECOND_NS {
                     break;
                 }
                 now = then;
             }
-            let Some(turn) = self.due.peek(now, waiting + count) else { break };
-            if self.due.is_too_late(turn, now) {
+            let Some(query) = self.source.peek(now, waiting + count) else { break };
+            if self.source.is_too_late(query, now) {
                 self.stop.fetch_max(STOP_SENDING, Ordering::Relaxed);
                 break;
             }
-            if !self.send(turn, now)? {
+            if !self.send(query, now)? {
                 // Nowhere an ID or a place is free, or handshakes go first. The plan runs ahead; the send lag tells.
                 let is_first = u64::from(count == 0);
-                if self.book.is_behind {
-                    self.book.tail.handshake_pauses += is_first;
+                if self.stats.is_behind {
+                    self.stats.totals.handshake_pauses += is_first;
                 } else {
-                    self.book.tail.id_shortages += is_first;
+                    self.stats.totals.id_shortages += is_first;
                 }
                 break;
             }
-            self.due.advance(now);
+            self.source.advance(now);
             count += 1;
         }
         if count > 0 {
-            for lane in self.lanes.all() {
-                lane.flush(&mut self.book, now)?;
+            for driver in self.transports.all() {
+                driver.flush(&mut self.stats, now)?;
             }
         }
         Ok(count > 0)
     }
 
     /// Sends one query; `false` when there is no room for it.
-    fn send(&mut self, turn: Turn, now: u64) -> io::Result<bool> {
+    fn send(&mut self, query: DueQuery, now: u64) -> io::Result<bool> {
         let mut sent =
-            Sent { planned_ns: turn.planned_ns, sent_ns: now, client: turn.client.unwrap_or_default(), row: 0 };
-        let transport = turn.client.map_or_else(
+            Sent { planned_ns: query.planned_ns, sent_ns: now, client: query.client.unwrap_or_default(), row: 0 };
+        let transport = query.client.map_or_else(
             || self.clients.first().map_or(Transport::Udp, |client| client.transport),
             |client| self.clients[client as usize].transport,
         );
-        match (transport, &mut self.lanes.streams, &mut self.lanes.quic) {
-            (Transport::Udp, ..) => return self.send_datagram(sent, turn),
+        match (transport, &mut self.transports.streams, &mut self.transports.quic) {
+            (Transport::Udp, ..) => return self.send_datagram(sent, query),
             (Transport::Doq, _, Some(quic)) => {
-                let Some(client) = turn.client.or_else(|| quic.next_with_room()) else { return Ok(false) };
-                if self.book.is_behind && quic.would_overload(client) {
+                let Some(client) = query.client.or_else(|| quic.next_with_room()) else { return Ok(false) };
+                if self.stats.is_behind && quic.would_overload(client) {
                     return Ok(false);
                 }
                 sent.client = client;
-                let length = self.due.fill(&mut self.workload, &mut self.scratch, &[]);
+                let length = self.source.fill(&mut self.workload, &mut self.scratch, &[]);
                 let message = &mut self.scratch[..length];
-                sent.row = self.book.begin(sent, parties(&self.clients, client, transport), message);
-                quic.send(&mut self.book, sent, message);
+                sent.row = self.stats.begin(sent, parties(&self.clients, client, transport), message);
+                quic.send(&mut self.stats, sent, message);
             }
             (_, Some(streams), _) => {
-                let Some(client) = turn.client.or_else(|| streams.next_with_room()) else { return Ok(false) };
-                if self.book.is_behind && streams.would_overload(client) {
+                let Some(client) = query.client.or_else(|| streams.next_with_room()) else { return Ok(false) };
+                if self.stats.is_behind && streams.would_overload(client) {
                     return Ok(false);
                 }
                 sent.client = client;
-                let length = self.due.fill(&mut self.workload, &mut self.scratch, &[]);
+                let length = self.source.fill(&mut self.workload, &mut self.scratch, &[]);
                 let message = &mut self.scratch[..length];
-                sent.row = self.book.begin(sent, parties(&self.clients, client, transport), message);
-                streams.send(&mut self.book, sent, transport, message)?;
+                sent.row = self.stats.begin(sent, parties(&self.clients, client, transport), message);
+                streams.send(&mut self.stats, sent, transport, message)?;
             }
             _ => return Ok(false),
         }
@@ -299,73 +300,75 @@ impl Worker {
     }
 
     /// Queues or sends one over UDP; `false` when there is no room for it.
-    fn send_datagram(&mut self, sent: Sent, turn: Turn) -> io::Result<bool> {
-        let Self { lanes, book, due, workload, clients, .. } = self;
-        let endpoint = turn.client.map(|client| clients[client as usize]);
-        if let (Some(addressed), Some(endpoint)) = (&mut lanes.addressed, endpoint) {
-            return Ok(addressed.push(book, sent, endpoint, |slot| due.fill(workload, slot, &[])));
+    fn send_datagram(&mut self, sent: Sent, query: DueQuery) -> io::Result<bool> {
+        let Self { transports, stats, source, workload, clients, .. } = self;
+        let endpoint = query.client.map(|client| clients[client as usize]);
+        if let (Some(pktinfo), Some(endpoint)) = (&mut transports.pktinfo, endpoint) {
+            return Ok(pktinfo.push(stats, sent, endpoint, |slot| source.fill(workload, slot, &[])));
         }
-        if let Some(own) = &mut lanes.own {
-            return own.send(book, sent, |slot| due.fill(workload, slot, &[]));
+        if let Some(per_source) = &mut transports.per_source {
+            return per_source.send(stats, sent, |slot| source.fill(workload, slot, &[]));
         }
-        let Some(datagrams) = &mut lanes.datagrams else { return Ok(false) };
+        let Some(datagrams) = &mut transports.datagrams else { return Ok(false) };
         let server = endpoint.map(|endpoint| endpoint.server);
         if !datagrams.has_room(server) {
-            datagrams.flush(book, sent.sent_ns)?;
+            datagrams.flush(stats, sent.sent_ns)?;
             if !datagrams.has_room(server) {
                 return Ok(false);
             }
         }
-        datagrams.push(book, sent, turn.client, |slot, cookie| due.fill(workload, slot, cookie));
+        datagrams.push(stats, sent, query.client, |slot, cookie| source.fill(workload, slot, cookie));
         Ok(true)
     }
 
-    /// Takes answers in, unless the next query is so near that it would be late. Only datagrams, which the kernel
-    /// stamps, may wait.
+    /// Receives answers, unless that would delay the next query. Only datagrams may wait: the kernel timestamps them.
     fn receive_if_time(&mut self, now: u64) -> io::Result<bool> {
-        if self.lanes.are_datagrams()
-            && let Some(planned) = self.due.next_ns(now)
+        if self.transports.are_datagrams()
+            && let Some(planned) = self.source.next_ns(now)
             && planned < now + RECEIVE_NS
             && now < self.last_receive_ns + RECEIVE_PAUSE_NS_MAX
         {
             return Ok(planned <= now);
         }
         self.last_receive_ns = now;
-        let planned = self.due.next_ns(now);
+        let planned = self.source.next_ns(now);
         let mut has_received = false;
-        for lane in self.lanes.all() {
+        for driver in self.transports.all() {
             // A query that is due goes before answers and handshakes; one that is overdue leaves them some time.
-            let part = if self.book.is_behind { RECEIVE_NS_BEHIND } else { RECEIVE_NS_MIN };
-            let until = planned.map_or(u64::MAX, |planned| planned.max(self.book.clock.now_ns() + part));
-            has_received |= lane.receive(&mut self.book, until)?;
+            let part = if self.stats.is_behind { RECEIVE_NS_BEHIND } else { RECEIVE_NS_MIN };
+            let until = planned.map_or(u64::MAX, |planned| planned.max(self.stats.clock.now_ns() + part));
+            has_received |= driver.receive(&mut self.stats, until)?;
         }
-        self.book.is_behind &= has_received;
-        self.tell_clients()?;
+        self.stats.is_behind &= has_received;
+        self.notify_clients()?;
         Ok(has_received)
     }
 
-    /// Clients hear of their answers, where what they do depends on them.
-    fn tell_clients(&mut self) -> io::Result<()> {
-        let Some(news) = self.book.news.as_mut().filter(|news| !news.is_empty()) else { return Ok(()) };
-        let crowd = match &mut self.due {
-            Due::Crowd(crowd) => crowd,
-            Due::Traced(feed) => {
-                for news in news.drain(..) {
-                    if let News::Settled { client, at_ns, .. } = news {
+    /// Tells clients the outcome of their queries, where their next query depends on it.
+    fn notify_clients(&mut self) -> io::Result<()> {
+        let Some(client_events) = self.stats.client_events.as_mut().filter(|client_events| !client_events.is_empty())
+        else {
+            return Ok(());
+        };
+        let scheduler = match &mut self.source {
+            QuerySource::Population(scheduler) => scheduler,
+            QuerySource::Trace(feed) => {
+                for event in client_events.drain(..) {
+                    if let ClientEvent::Settled { client, at_ns, .. } = event {
                         feed.settled(client, at_ns);
                     }
                 }
                 return Ok(());
             }
-            Due::Planned(_) | Due::Filling { .. } => return Ok(()),
+            QuerySource::Scheduled(_) | QuerySource::ClosedLoop { .. } => return Ok(()),
         };
         let mut truncated = Vec::new();
-        for news in news.drain(..) {
-            match news {
-                News::Settled { client, at_ns, is_answered, latency_ns } => {
-                    crowd.settled(client, at_ns, is_answered, latency_ns);
+        for event in client_events.drain(..) {
+            match event {
+                ClientEvent::Settled { client, at_ns, is_answered, latency_ns } => {
+                    scheduler.settled(client, at_ns, is_answered, latency_ns);
                 }
-                News::Truncated { client, at_ns, message } => truncated.push((client, at_ns, message)),
+                ClientEvent::Truncated { client, at_ns, message } => truncated.push((client, at_ns, message)),
             }
         }
         for (client, at_ns, message) in truncated {
@@ -378,42 +381,42 @@ impl Worker {
     fn follow_truncation(&mut self, client: u32, at_ns: u64, answer: &[u8]) -> io::Result<()> {
         let endpoint = self.clients[client as usize];
         let (true, Some(streams)) =
-            (self.habits[usize::from(endpoint.habits)].follows_truncation, &mut self.lanes.streams)
+            (self.policies[usize::from(endpoint.policy)].follows_truncation, &mut self.transports.streams)
         else {
             return Ok(());
         };
         let Some(mut query) = self.workload.ask_again(answer) else { return Ok(()) };
-        let sent_ns = self.book.clock.now_ns().max(at_ns);
+        let sent_ns = self.stats.clock.now_ns().max(at_ns);
         let mut sent = Sent { planned_ns: at_ns, sent_ns, client, row: 0 };
-        sent.row = self.book.begin(sent, parties(&self.clients, client, Transport::Tcp), &query);
-        streams.send(&mut self.book, sent, Transport::Tcp, &mut query)?;
-        streams.flush(&mut self.book, sent.sent_ns)
+        sent.row = self.stats.begin(sent, parties(&self.clients, client, Transport::Tcp), &query);
+        streams.send(&mut self.stats, sent, Transport::Tcp, &mut query)?;
+        streams.flush(&mut self.stats, sent.sent_ns)
     }
 
-    /// Gives up what is overdue, then gives seconds away that can change no more.
+    /// Times out overdue queries, then reports the seconds that can no longer change.
     fn tick(&mut self) -> io::Result<()> {
-        let now = self.book.clock.now_ns();
+        let now = self.stats.clock.now_ns();
         self.next_tick_ns = now + TICK_NS;
-        for lane in self.lanes.all() {
-            lane.tick(&mut self.book, now)?;
+        for driver in self.transports.all() {
+            driver.tick(&mut self.stats, now)?;
         }
-        self.tell_clients()?;
-        self.book.settle(now);
-        let before = now.saturating_sub(self.book.timeout_ns());
-        while let Some((index, moments)) = self.book.ledger().retire(before) {
+        self.notify_clients()?;
+        self.stats.settle(now);
+        let before = now.saturating_sub(self.stats.timeout_ns());
+        while let Some((index, seconds)) = self.stats.timelines().retire(before) {
             // A collector that is gone has ended the run.
-            let _sent = self.reports.send(Report::Second(index, moments));
+            let _sent = self.reports.send(WorkerReport::Second(index, seconds));
         }
         Ok(())
     }
 
     fn wait(&mut self, is_sending: bool) {
-        let now = self.book.clock.now_ns();
+        let now = self.stats.clock.now_ns();
         let mut until = self.next_tick_ns;
-        for due in self.lanes.all().filter_map(|lane| lane.next_timer()).collect::<Vec<_>>() {
-            until = until.min(self.book.clock.ns_of(due)).max(now + 1);
+        for due in self.transports.all().filter_map(|driver| driver.next_timer()).collect::<Vec<_>>() {
+            until = until.min(self.stats.clock.ns_of(due)).max(now + 1);
         }
-        let planned = if is_sending { self.due.next_ns(now) } else { None };
+        let planned = if is_sending { self.source.next_ns(now) } else { None };
         let wake = planned.map_or(until, |planned| until.min(planned.saturating_sub(SPIN_NS)));
         if wake > now {
             system::wait(&mut self.watched, Duration::from_nanos(wake - now));
@@ -423,51 +426,55 @@ impl Worker {
         let mut then = now;
         while then < until {
             std::hint::spin_loop();
-            then = self.book.clock.now_ns();
+            then = self.stats.clock.now_ns();
         }
-        self.book.tail.spun += Duration::from_nanos(then - now);
+        self.stats.totals.spun += Duration::from_nanos(then - now);
     }
 
     fn finish(mut self, cpu: Duration) -> io::Result<()> {
-        let is_broken_off = self.stop.load(Ordering::Relaxed) == STOP_AT_ONCE || self.book.is_hopeless;
-        for lane in self.lanes.all() {
-            lane.finish(&mut self.book, is_broken_off)?;
+        let is_broken_off = self.stop.load(Ordering::Relaxed) == STOP_AT_ONCE || self.stats.must_abort;
+        for driver in self.transports.all() {
+            driver.finish(&mut self.stats, is_broken_off)?;
         }
-        self.tell_clients()?;
-        self.book.tail.cpu = cpu;
-        self.book.tail.wall = Duration::from_nanos(self.book.clock.now_ns());
+        self.notify_clients()?;
+        self.stats.totals.cpu = cpu;
+        self.stats.totals.wall = Duration::from_nanos(self.stats.clock.now_ns());
         let until_ns = match self.stop.load(Ordering::Relaxed) {
             GO_ON => u64::MAX,
-            _ => self.book.tail.sending.as_nanos() as u64,
+            _ => self.stats.totals.sending.as_nanos() as u64,
         };
-        let failure = self.book.failure.take().filter(|_| self.book.is_hopeless);
-        let tallies = if let Due::Crowd(crowd) = &mut self.due { crowd.tallies(until_ns) } else { Vec::new() };
-        if let Due::Traced(feed) = self.due {
-            self.book.tail.pacing = Some(Box::new(feed.into_pacing()));
+        let failure = self.stats.failure.take().filter(|_| self.stats.must_abort);
+        let tallies = if let QuerySource::Population(scheduler) = &mut self.source {
+            scheduler.tallies(until_ns)
+        } else {
+            Vec::new()
+        };
+        if let QuerySource::Trace(feed) = self.source {
+            self.stats.totals.pacing = Some(Box::new(feed.into_pacing()));
         }
-        let (ledger, tail, wrong_answers) = self.book.into_parts();
-        for (index, moments) in ledger.finish() {
-            let _sent = self.reports.send(Report::Second(index, moments));
+        let (timelines, totals, wrong_answers) = self.stats.into_parts();
+        for (index, seconds) in timelines.finish() {
+            let _sent = self.reports.send(WorkerReport::Second(index, seconds));
         }
-        let _sent = self.reports.send(Report::Done { tail: Box::new(tail), failure, tallies, wrong_answers });
+        let _sent = self.reports.send(WorkerReport::Done { totals: Box::new(totals), failure, tallies, wrong_answers });
         Ok(())
     }
 }
 
-/// Whom a client asks.
+/// Transport, server and client of a query.
 fn parties(clients: &[Endpoint], client: u32, transport: Transport) -> Parties {
     Parties { transport, server: clients[client as usize].server, client: Some(client) }
 }
 
 /// Which transports the clients use, and the one that truncated answers need.
-fn transports(plan: &Plan, clients: &[Endpoint], habits: &[Habits]) -> Vec<Transport> {
+fn transports_of(plan: &Plan, clients: &[Endpoint], policies: &[ConnectionPolicy]) -> Vec<Transport> {
     let mut used: Vec<_> = clients.iter().map(|client| client.transport).collect();
     if clients.is_empty() {
         used.push(plan.transport);
     }
     used.sort_unstable();
     used.dedup();
-    let follows = |client: &Endpoint| habits[usize::from(client.habits)].follows_truncation;
+    let follows = |client: &Endpoint| policies[usize::from(client.policy)].follows_truncation;
     if clients.iter().any(|client| client.transport == Transport::Udp && follows(client))
         && !used.contains(&Transport::Tcp)
     {

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_comes_out_as_it_went_in() {
+    fn a_bundle_unpacks_to_the_same_folder() {
         let root = std::env::temp_dir().join(format!("catlab-bundle-{}", std::process::id()));
         let (one, other, file) = (root.join("one"), root.join("other"), root.join("file"));
         std::fs::create_dir_all(one.join("below")).unwrap();

@@ -1,8 +1,8 @@
-//! NATS: commands and signs of life on core subjects, files in pieces through a stream in the server's memory.
+//! NATS: commands and heartbeats on core subjects; files as chunks through a stream in the server's memory.
 
-use super::pieces::{Joining, PieceError, Pieces};
+use super::chunks::{ChunkError, ChunkReader, ChunkWriter};
 use crate::limits::{
-    COMMAND_BYTES_MAX, PIECE_BYTES_MAX, PIECE_PATIENCE, PIECES_PULLED_MAX, PULLED_BYTES_MAX, STREAM_BYTES_MAX,
+    CHUNK_BYTES_MAX, CHUNK_TIMEOUT, CHUNKS_PULLED_MAX, COMMAND_BYTES_MAX, PULLED_BYTES_MAX, STREAM_BYTES_MAX,
 };
 use async_nats::jetstream::consumer::pull;
 use async_nats::jetstream::context::PublishErrorKind;
@@ -21,8 +21,8 @@ use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 /// What is left of a run whose controller has died goes after so long.
-const PIECE_AGE_MAX: Duration = Duration::from_secs(86_400);
-/// How long the server keeps a request for pieces.
+const CHUNK_AGE_MAX: Duration = Duration::from_secs(86_400);
+/// How long the server keeps a request for chunks.
 const PULL_EXPIRES: Duration = Duration::from_secs(2);
 /// Before room in the stream is looked for again.
 const ROOM_WAIT: Duration = Duration::from_millis(20);
@@ -34,7 +34,7 @@ const MESSAGES_WAITING_MAX: usize = 16 << 10;
 /// What is said on which subject.
 pub mod subjects {
     /// Who is there?
-    pub const HAIL: &str = "catlab.hail";
+    pub const DISCOVER: &str = "catlab.hail";
 
     /// Commands to an agent.
     #[must_use]
@@ -44,24 +44,24 @@ pub mod subjects {
 
     /// Signs of life of a run's agents.
     #[must_use]
-    pub fn beats(run: &str) -> String {
+    pub fn heartbeats(run: &str) -> String {
         format!("catlab.beats.{run}")
     }
 
-    /// Pieces of a file on their way to an agent; of several files that it gets, this one.
+    /// ChunkReader of a file on their way to an agent; of several files that it gets, this one.
     #[must_use]
     pub fn down(run: &str, agent: &str, file: usize) -> String {
         format!("catlab.pieces.{run}.down.{agent}.{file}")
     }
 
-    /// Pieces on their way from one.
+    /// ChunkReader on their way from one.
     #[must_use]
     pub fn up(run: &str, agent: &str) -> String {
         format!("catlab.pieces.{run}.up.{agent}")
     }
 
-    /// All pieces of a run.
-    pub(super) fn pieces(run: &str) -> String {
+    /// All chunks of a run.
+    pub(super) fn chunks(run: &str) -> String {
         format!("catlab.pieces.{run}.>")
     }
 
@@ -144,97 +144,97 @@ impl Bus {
         };
         let (is_tls, is_here) = (address.tls_required(), is_loopback(address.host()));
         let client = options.connect(address).await.map_err(|error| BusError::Connect(told, error.to_string()))?;
-        if client.max_payload() < PIECE_BYTES_MAX {
+        if client.max_payload() < CHUNK_BYTES_MAX {
             return Err(BusError::Payload(client.max_payload()));
         }
         let is_private = is_tls || is_here || client.server_info().tls_required;
         Ok(Self { jetstream: jetstream::new(client.clone()), client, is_private })
     }
 
-    /// Whether nobody on the way hears what is said: it is encrypted, or stays on this machine.
+    /// Whether the connection is encrypted or stays on this machine.
     #[must_use]
     pub const fn is_private(&self) -> bool {
         self.is_private
     }
 
-    /// What is said on a subject from now on.
+    /// Subscribes to a subject.
     ///
     /// # Errors
     /// The connection is gone.
     pub async fn subscribe(&self, subject: String) -> Result<Subscriber, BusError> {
-        let subscriber = self.client.subscribe(subject).await.map_err(|error| lost("to listen", &error))?;
-        // Whatever is said once this has returned is heard.
+        let subscriber = self.client.subscribe(subject).await.map_err(|error| lost("cannot subscribe", &error))?;
+        // After this returns, no message is missed.
         self.flush().await?;
         Ok(subscriber)
     }
 
-    /// Says something.
+    /// Publishes a message.
     ///
     /// # Errors
     /// The connection is gone.
-    pub async fn say<T: Serialize + Sync>(&self, subject: String, what: &T) -> Result<(), BusError> {
+    pub async fn publish<T: Serialize + Sync>(&self, subject: String, what: &T) -> Result<(), BusError> {
         let bytes = written(what)?;
-        self.client.publish(subject, bytes.into()).await.map_err(|error| lost("to speak", &error))
+        self.client.publish(subject, bytes.into()).await.map_err(|error| lost("cannot publish", &error))
     }
 
-    /// Says something, for answers that come to a subject.
+    /// Publishes an empty message; replies go to the subject `answers`.
     ///
     /// # Errors
     /// The connection is gone.
-    pub async fn ask_all(&self, subject: &str, answers: &str) -> Result<(), BusError> {
+    pub async fn publish_with_reply(&self, subject: &str, answers: &str) -> Result<(), BusError> {
         let asked = self.client.publish_with_reply(subject.to_owned(), answers.to_owned(), Vec::new().into());
-        asked.await.map_err(|error| lost("to speak", &error))
+        asked.await.map_err(|error| lost("cannot publish", &error))
     }
 
-    /// A subject of one's own.
+    /// A new subject for replies.
     #[must_use]
     pub fn inbox(&self) -> String {
         self.client.new_inbox()
     }
 
-    /// Says something, and waits for the answer.
+    /// Sends a request and waits for the reply.
     ///
     /// # Errors
-    /// Nobody is there, or does not answer in time, or not in a way that is understood.
-    pub async fn ask<T: Serialize + Sync, R: DeserializeOwned>(
+    /// Nobody replies in time, or the reply cannot be parsed.
+    pub async fn request<T: Serialize + Sync, R: DeserializeOwned>(
         &self,
         subject: String,
         what: &T,
     ) -> Result<R, BusError> {
         let bytes = written(what)?;
-        let answer = self.client.request(subject, bytes.into()).await;
-        let answer = answer.map_err(|error| lost("an answer", &error))?;
-        serde_json::from_slice(&answer.payload).map_err(|error| lost("an answer", &error))
+        let reply = self.client.request(subject, bytes.into()).await;
+        let reply = reply.map_err(|error| lost("no usable reply", &error))?;
+        serde_json::from_slice(&reply.payload).map_err(|error| lost("no usable reply", &error))
     }
 
-    /// Answers a message that wants to be answered.
+    /// Replies to a request.
     ///
     /// # Errors
     /// The connection is gone.
-    pub async fn answer<T: Serialize + Sync>(&self, message: &Message, what: &T) -> Result<(), BusError> {
+    pub async fn reply<T: Serialize + Sync>(&self, message: &Message, what: &T) -> Result<(), BusError> {
         let Some(reply) = &message.reply else { return Ok(()) };
         let bytes = written(what)?;
-        self.client.publish(reply.clone(), bytes.into()).await.map_err(|error| lost("to answer", &error))
+        self.client.publish(reply.clone(), bytes.into()).await.map_err(|error| lost("cannot reply", &error))
     }
 
-    /// Waits until the server has all that was said.
+    /// Waits until the server has received everything published so far.
     ///
     /// # Errors
     /// The connection is gone.
     pub async fn flush(&self) -> Result<(), BusError> {
-        self.client.flush().await.map_err(|error| lost("to speak", &error))
+        self.client.flush().await.map_err(|error| lost("cannot publish", &error))
     }
 
-    /// Makes the stream of a run: in memory, with room for so much; a piece goes as soon as it has been taken.
+    /// Makes the stream of a run: in memory, with a size limit; a chunk is removed once it was received.
     ///
     /// # Errors
     /// The server has no JetStream, or no room.
     pub async fn open_stream(&self, run: &str) -> Result<(), BusError> {
         let config = stream::Config {
             name: subjects::stream(run),
-            subjects: vec![subjects::pieces(run)],
+            subjects: vec![subjects::chunks(run)],
             max_bytes: STREAM_BYTES_MAX,
-            max_age: PIECE_AGE_MAX,
+            max_age: CHUNK_AGE_MAX,
             discard: DiscardPolicy::New,
             retention: RetentionPolicy::WorkQueue,
             storage: StorageType::Memory,
@@ -243,7 +243,7 @@ impl Bus {
         };
         let made = self.jetstream.create_stream(config).await;
         made.map(|_| ())
-            .map_err(|error| lost("a stream (does the server run with JetStream, nats-server -js?)", &error))
+            .map_err(|error| lost("cannot create a stream (start the server with JetStream: nats-server -js)", &error))
     }
 
     /// Removes the stream of a run with all that is in it.
@@ -252,43 +252,43 @@ impl Bus {
     /// The connection is gone, or the stream.
     pub async fn delete_stream(&self, run: &str) -> Result<(), BusError> {
         let gone = self.jetstream.delete_stream(subjects::stream(run)).await;
-        gone.map(|_| ()).map_err(|error| lost("to remove the stream", &error))
+        gone.map(|_| ()).map_err(|error| lost("cannot delete the stream", &error))
     }
 
-    /// Sends a file in pieces, each once the server has the one before; waits where the stream is full.
+    /// Sends a file in chunks, one at a time. Waits while the stream is full.
     ///
     /// # Errors
     /// The file cannot be read, or nobody takes it.
     pub async fn send_file(&self, subject: &str, file: &Path) -> Result<(), BusError> {
         let file = File::open(file)?;
         let bytes = file.metadata()?.len();
-        let mut pieces = Pieces::new(BufReader::new(file), bytes)?;
-        while let Some(piece) = pieces.cut()? {
-            self.send_piece(subject, piece).await?;
+        let mut chunks = ChunkReader::new(BufReader::new(file), bytes)?;
+        while let Some(chunk) = chunks.next_chunk()? {
+            self.send_chunk(subject, chunk).await?;
         }
         Ok(())
     }
 
-    async fn send_piece(&self, subject: &str, piece: Vec<u8>) -> Result<(), BusError> {
-        let (piece, began) = (bytes::Bytes::from(piece), Instant::now());
+    async fn send_chunk(&self, subject: &str, chunk: Vec<u8>) -> Result<(), BusError> {
+        let (chunk, began) = (bytes::Bytes::from(chunk), Instant::now());
         loop {
-            let stored = match self.jetstream.publish(subject.to_owned(), piece.clone()).await {
+            let stored = match self.jetstream.publish(subject.to_owned(), chunk.clone()).await {
                 Ok(stored) => stored.await.map(|_| ()),
                 Err(error) => Err(error),
             };
             match stored {
                 Ok(()) => return Ok(()),
-                Err(error) if began.elapsed() > PIECE_PATIENCE => return Err(lost("to send a piece", &error)),
-                // There is no room now; or it is not known whether the piece is there, and it may come twice.
+                Err(error) if began.elapsed() > CHUNK_TIMEOUT => return Err(lost("cannot send a chunk", &error)),
+                // The stream is full, or the outcome is unknown: then the chunk may arrive twice.
                 Err(error) if matches!(error.kind(), PublishErrorKind::Other | PublishErrorKind::TimedOut) => {
                     tokio::time::sleep(ROOM_WAIT).await;
                 }
-                Err(error) => return Err(lost("to send a piece", &error)),
+                Err(error) => return Err(lost("cannot send a chunk", &error)),
             }
         }
     }
 
-    /// Takes a file in pieces that is so long, a few of them at a time; the first is waited for as long as is said.
+    /// Receives a file of `bytes` bytes, a few chunks at a time. Waits up to `first` for the first chunk.
     ///
     /// # Errors
     /// It does not come, or not whole, or cannot be written.
@@ -302,26 +302,26 @@ impl Bus {
     ) -> Result<(), BusError> {
         let config = pull::Config {
             filter_subject: subject.to_owned(),
-            inactive_threshold: PIECE_PATIENCE,
+            inactive_threshold: CHUNK_TIMEOUT,
             ..pull::Config::default()
         };
         let stream = subjects::stream(run);
         let consumer = self.jetstream.create_consumer_on_stream(config, &stream).await;
-        let consumer = consumer.map_err(|error| lost("to take pieces", &error))?;
-        let mut joining = Joining::new(BufWriter::new(File::create(into)?), bytes)?;
+        let consumer = consumer.map_err(|error| lost("cannot receive chunks", &error))?;
+        let mut writer = ChunkWriter::new(BufWriter::new(File::create(into)?), bytes)?;
         let (mut is_whole, mut heard, mut patience) = (false, Instant::now(), first);
         while !is_whole {
             if heard.elapsed() > patience {
                 return Err(BusError::Stalled);
             }
-            let pull = consumer.batch().max_messages(PIECES_PULLED_MAX).max_bytes(PULLED_BYTES_MAX);
+            let pull = consumer.batch().max_messages(CHUNKS_PULLED_MAX).max_bytes(PULLED_BYTES_MAX);
             let batch = pull.expires(PULL_EXPIRES).messages().await;
-            let mut batch = batch.map_err(|error| lost("to take pieces", &error))?;
+            let mut batch = batch.map_err(|error| lost("cannot receive chunks", &error))?;
             // A batch that ends early, because its bytes are used up or none came in time, is followed by another.
             while let Some(Ok(message)) = next(&mut batch).await {
-                (heard, patience) = (Instant::now(), PIECE_PATIENCE);
-                is_whole = joining.take(&message.payload)?;
-                message.ack().await.map_err(|error| lost("to take pieces", &error))?;
+                (heard, patience) = (Instant::now(), CHUNK_TIMEOUT);
+                is_whole = writer.write_chunk(&message.payload)?;
+                message.ack().await.map_err(|error| lost("cannot receive chunks", &error))?;
                 if is_whole {
                     break;
                 }
@@ -330,7 +330,7 @@ impl Bus {
         self.flush().await?;
         let name = consumer.cached_info().name.clone();
         let gone = self.jetstream.delete_consumer_from_stream(name, &stream).await;
-        gone.map(|_| ()).map_err(|error| lost("to end taking pieces", &error))
+        gone.map(|_| ()).map_err(|error| lost("cannot close the chunk consumer", &error))
     }
 }
 
@@ -345,7 +345,7 @@ pub async fn next<S: Stream + Unpin>(stream: &mut S) -> Option<S::Item> {
 }
 
 fn written<T: Serialize>(what: &T) -> Result<Vec<u8>, BusError> {
-    let bytes = serde_json::to_vec(what).map_err(|error| lost("to speak", &error))?;
+    let bytes = serde_json::to_vec(what).map_err(|error| lost("cannot publish", &error))?;
     if bytes.len() > COMMAND_BYTES_MAX { Err(BusError::Long(bytes.len())) } else { Ok(bytes) }
 }
 
@@ -353,7 +353,7 @@ fn lost(what: &'static str, error: &dyn fmt::Display) -> BusError {
     BusError::Lost(what, error.to_string())
 }
 
-/// Why something could not be said, sent or taken.
+/// Why a message or a file could not be sent or received.
 #[derive(Debug)]
 pub enum BusError {
     /// No address of a NATS server.
@@ -364,13 +364,13 @@ pub enum BusError {
     Connect(String, String),
     /// It takes no messages that are longer than this.
     Payload(usize),
-    /// What was wanted of it, and what it said.
+    /// The operation that failed, and the reason.
     Lost(&'static str, String),
     /// A command of so many bytes.
     Long(usize),
-    /// Pieces of a file are no file.
-    Piece(PieceError),
-    /// Nothing has come for long.
+    /// The chunks of a file are incomplete or damaged.
+    Chunk(ChunkError),
+    /// No chunk arrived in time.
     Stalled,
     /// A file of this machine.
     File(io::Error),
@@ -382,9 +382,9 @@ impl From<io::Error> for BusError {
     }
 }
 
-impl From<PieceError> for BusError {
-    fn from(error: PieceError) -> Self {
-        Self::Piece(error)
+impl From<ChunkError> for BusError {
+    fn from(error: ChunkError) -> Self {
+        Self::Chunk(error)
     }
 }
 
@@ -395,12 +395,12 @@ impl fmt::Display for BusError {
             Self::Credentials(file, reason) => write!(f, "--nats-creds {file}: {reason}"),
             Self::Connect(address, reason) => write!(f, "NATS at {address}: {reason}"),
             Self::Payload(bytes) => {
-                write!(f, "the NATS server takes messages of {bytes} bytes; max_payload must be {PIECE_BYTES_MAX}")
+                write!(f, "the NATS server takes messages of {bytes} bytes; max_payload must be {CHUNK_BYTES_MAX}")
             }
             Self::Lost(what, reason) => write!(f, "NATS: {what}: {reason}"),
-            Self::Long(bytes) => write!(f, "a plan of {bytes} bytes is too long to be sent"),
-            Self::Piece(error) => error.fmt(f),
-            Self::Stalled => write!(f, "no piece of the file came for {} s", PIECE_PATIENCE.as_secs()),
+            Self::Long(bytes) => write!(f, "cannot send a plan of {bytes} bytes: it is too long"),
+            Self::Chunk(error) => error.fmt(f),
+            Self::Stalled => write!(f, "no chunk of the file arrived for {} s", CHUNK_TIMEOUT.as_secs()),
             Self::File(error) => error.fmt(f),
         }
     }
@@ -413,7 +413,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stays_on_this_machine_is_told_apart() {
+    fn loopback_addresses_are_recognized() {
         for here in ["127.0.0.1", "127.9.9.9", "::1", "[::1]", "localhost"] {
             assert!(is_loopback(here), "{here}");
         }
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_that_are_of_no_use_are_refused_by_name() {
+    fn unusable_credentials_are_rejected_by_name() {
         let path = std::env::temp_dir().join(format!("catlab-creds-{}", std::process::id()));
         let refused = |url: &str, text: &str| {
             std::fs::write(&path, text).unwrap();

@@ -1,16 +1,16 @@
-//! What a controller and its agents say to one another, as JSON.
+//! The messages between a controller and its agents, as JSON.
 
 use serde::{Deserialize, Serialize};
 
 /// Hexadecimal digits of the name of a run, and of an agent.
 const ID_DIGITS: usize = 16;
 
-/// An agent that may be hired.
+/// An agent that can take part in a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Presence {
-    /// Its own, drawn when it starts.
+pub struct AgentInfo {
+    /// Random, chosen when the agent starts.
     pub id: String,
-    /// What its user calls it.
+    /// The name that its user gave it.
     pub name: String,
     /// The name of its machine.
     pub host: String,
@@ -32,7 +32,7 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Content {
-    /// The share of the trace.
+    /// The agent's partition of the trace.
     Trace,
     /// Queries.
     Queries,
@@ -71,9 +71,9 @@ impl Content {
     }
 }
 
-/// A file that comes in pieces.
+/// A file that is sent in chunks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Parcel {
+pub struct InputFile {
     /// What it is to the plan.
     pub content: Content,
     /// How long it is.
@@ -82,34 +82,38 @@ pub struct Parcel {
     pub extension: String,
 }
 
-/// What an agent is to do.
+/// The part of a run that an agent gets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Order {
+pub struct Assignment {
     /// Which plan.
     pub kind: Kind,
-    /// Its options, each a word `--option` or `--option=value`.
-    pub words: Vec<String>,
+    /// The options of the plan, each `--option` or `--option=value`.
+    #[serde(rename = "words")]
+    pub args: Vec<String>,
     /// Which of the agents it is, from 0.
     pub index: usize,
     /// How many there are.
     pub count: usize,
     /// Of a trace: the time of it at which the run begins.
     pub origin_ns: u64,
-    /// Files that it needs, each of another content, in the order in which they come.
-    pub parcels: Vec<Parcel>,
-    /// After so long without a sign of life of the controller the agent lets go of the run.
+    /// Files that it needs, each with different content, in the order of sending.
+    #[serde(rename = "parcels")]
+    pub files: Vec<InputFile>,
+    /// The agent releases the run after this time without a heartbeat from the controller.
     pub silence_ms: u64,
 }
 
-/// What a controller wants of an agent.
+/// A command from a controller to an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Command {
-    /// Take part.
-    Enlist(Box<Order>),
-    /// The controller lives.
-    Pulse,
-    /// Say what time it is.
+    /// Take part in a run.
+    #[serde(rename = "enlist")]
+    Assign(Box<Assignment>),
+    /// The controller is alive.
+    #[serde(rename = "pulse")]
+    Heartbeat,
+    /// Report the time.
     Clock,
     /// Begin, at this time of your own clock.
     Start {
@@ -120,7 +124,7 @@ pub enum Command {
     Stop,
     /// Send the run folder.
     Collect,
-    /// Forget the run.
+    /// Release the run.
     Release,
 }
 
@@ -133,7 +137,7 @@ pub struct Envelope {
     pub command: Command,
 }
 
-/// What an agent says to a command.
+/// The reply of an agent to a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reply {
@@ -151,11 +155,11 @@ pub enum Reply {
     },
 }
 
-/// How far an agent is.
+/// The phase of an agent in a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
-    /// It takes its share in and reads it.
+    /// It receives and reads its input.
     Spooling,
     /// It has all that it needs.
     Ready {
@@ -180,9 +184,9 @@ pub enum Phase {
     },
 }
 
-/// A sign of life.
+/// A heartbeat: an agent is alive, and how far it is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Beat {
+pub struct Heartbeat {
     /// Of which agent.
     pub id: String,
     /// How far it is.
@@ -202,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_runs_are_digits_alone() {
+    fn run_names_are_16_hex_digits() {
         assert!(is_run("0123456789abcdef"));
         for wrong in ["", "0123456789abcde", "0123456789ABCDEF", "0123456789abcd.>", "../../../etc/pass"] {
             assert!(!is_run(wrong), "{wrong}");
@@ -210,17 +214,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_is_understood() {
-        let order = Order {
+    fn commands_survive_json() {
+        let assignment = Assignment {
             kind: Kind::Replay,
-            words: vec!["--fast".into()],
+            args: vec!["--fast".into()],
             index: 1,
             count: 4,
             origin_ns: 0,
-            parcels: vec![Parcel { content: Content::Trace, bytes: 7, extension: "catrace".into() }],
+            files: vec![InputFile { content: Content::Trace, bytes: 7, extension: "catrace".into() }],
             silence_ms: 10_000,
         };
-        for command in [Command::Enlist(Box::new(order)), Command::Pulse, Command::Start { at_ns: u64::MAX }] {
+        for command in [Command::Assign(Box::new(assignment)), Command::Heartbeat, Command::Start { at_ns: u64::MAX }] {
             let envelope = Envelope { run: "0123456789abcdef".into(), command };
             let text = serde_json::to_vec(&envelope).unwrap();
             assert_eq!(serde_json::from_slice::<Envelope>(&text).unwrap(), envelope);

@@ -1,30 +1,32 @@
-//! Many machines that carry one run out together.
+//! One run on several machines.
 //!
 //! ```text
 //!   controller                         NATS                              agent (one a host)
-//!   hail ------------------------------core-----------------------------> presence
-//!   order (plan as words, its part) ---core-----------------------------> accepted
-//!   share --> pieces --> stream (memory, bounded) --> pieces (pulled) --> spool --> first reading --> ready
-//!   clock, so many times --------------core-----------------------------> its time
+//!   discovery -------------------------core-----------------------------> agent info
+//!   assignment (options, its part) ----core-----------------------------> accepted
+//!   input --> chunks --> stream (memory, bounded) --> chunks (pulled) --> spool --> first reading --> ready
+//!   clock, several times --------------core-----------------------------> its time
 //!   start, at a time on its clock -----core-----------------------------> run: nothing is fetched or acknowledged
-//!   collect ---------------------------core-----------------------------> run folder --> pieces --> stream
-//!   run folder of each <-- pieces (pulled) <-- stream;  report::merge
+//!   collect ---------------------------core-----------------------------> run folder --> chunks --> stream
+//!   run folder of each <-- chunks (pulled) <-- stream;  report::merge
 //! ```
 //!
-//! Each agent gives a sign of life twice a second, and so does the controller: whoever hears none for long enough takes
-//! the other for lost. Here are the parts that both ends have in common; the two ends are the program's.
+//! Each agent and the controller send a heartbeat twice a second. A side without heartbeats for too long treats the
+//! other as lost. This module has what both ends share; the ends themselves are in the program.
 
 // What is said.
 mod message;
-pub use message::{Beat, Command, Content, Envelope, Kind, Order, Parcel, Phase, Presence, Reply, is_run};
+pub use message::{
+    AgentInfo, Assignment, Command, Content, Envelope, Heartbeat, InputFile, Kind, Phase, Reply, is_run,
+};
 // A file on its way: cut, put together; a folder as a file.
 mod bundle;
-mod pieces;
+mod chunks;
 pub use bundle::{pack, unpack};
-pub use pieces::{Joining, PieceError, Pieces};
+pub use chunks::{ChunkError, ChunkReader, ChunkWriter};
 // How far a clock is from ours.
-mod offset;
-pub use offset::{Offset, Round, wall_ns};
+mod clock_offset;
+pub use clock_offset::{ClockOffset, ClockSample, wall_ns};
 // What carries it.
 mod bus;
 pub use bus::{Access, Bus, BusError, next, subjects};

@@ -103,7 +103,7 @@ mod tests {
         second.sent(10, 40);
         second.answered = 1;
         second.rcodes[3] = 1;
-        second.took(1_000_000, 900_000);
+        second.record_latency(1_000_000, 900_000);
         let valid = Validity { valid: true, reasons: Vec::new() };
         events.second(4, &second, &valid);
         let validity = Validity { valid: false, reasons: vec!["too late".to_owned()] };

@@ -165,7 +165,7 @@ mod tests {
         let exporter = Exporter::start("127.0.0.1:0".parse().unwrap()).unwrap();
         let mut second = Second::default();
         second.sent(10, 40);
-        second.took(2_000_000, 2_000_000);
+        second.record_latency(2_000_000, 2_000_000);
         second.rcodes[0] = 1;
         exporter.second(0, &second, &second, &Validity { valid: true, reasons: Vec::new() });
         let get = |path: &str| {

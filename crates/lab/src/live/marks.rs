@@ -82,7 +82,7 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn lines_that_are_appended_are_marks() {
+    fn appended_lines_become_marks() {
         let path = std::env::temp_dir().join(format!("catlab-marks-{}", std::process::id()));
         std::fs::write(&path, "fault of an earlier run\n").unwrap();
         let start = Instant::now();

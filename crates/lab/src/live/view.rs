@@ -132,7 +132,7 @@ mod tests {
         let mut second = Second::default();
         (second.timed_out, second.connection_lost) = (3, 4);
         second.sent(10, 40);
-        second.took(100_000, 100_000);
+        second.record_latency(100_000, 100_000);
         view.second(0, &second, &second, &Validity { valid: true, reasons: Vec::new() });
         view.bar.as_ref().unwrap().force_draw();
         let shown = terminal.contents();
@@ -158,7 +158,7 @@ mod tests {
         for (index, latency_ns) in [100_000, 100_000, 50_000_000, 100_000].into_iter().enumerate() {
             let mut second = Second::default();
             second.sent(10, 40);
-            second.took(latency_ns, latency_ns);
+            second.record_latency(latency_ns, latency_ns);
             total.merge(&second);
             view.second(index as u64, &second, &total, &Validity { valid: true, reasons: Vec::new() });
         }

@@ -1,6 +1,6 @@
 //! A second of connections as it is kept.
 
-use super::{Moment, Quantiles};
+use super::{Quantiles, TransportSecond};
 use serde::{Deserialize, Serialize};
 
 /// The connections of one transport in one second: a line of `connections.jsonl`.
@@ -48,8 +48,8 @@ pub struct ConnectionRow {
 impl ConnectionRow {
     /// The second `index` of a run.
     #[must_use]
-    pub fn new(index: u64, transport: &str, moment: &Moment) -> Self {
-        let second = &moment.connections;
+    pub fn new(index: u64, transport: &str, stats: &TransportSecond) -> Self {
+        let second = &stats.connections;
         Self {
             at: index as f64,
             transport: transport.to_owned(),
@@ -68,7 +68,7 @@ impl ConnectionRow {
             tcp_connect_us: Quantiles::of(&second.tcp_connect),
             lifetime_us: Quantiles::of(&second.lifetime),
             first_query_us: Quantiles::of(&second.first_query),
-            reused_query_us: Quantiles::of(&second.reused_query(&moment.queries.latency)),
+            reused_query_us: Quantiles::of(&second.reused_query(&stats.queries.latency)),
         }
     }
 

@@ -91,7 +91,7 @@ impl ConnectionSecond {
     }
 
     /// Notes how long the first query of a connection took, or its time-out.
-    pub fn first_took(&mut self, latency_ns: u64) {
+    pub fn record_first_latency(&mut self, latency_ns: u64) {
         record(&mut self.first_query, latency_ns);
     }
 
@@ -138,13 +138,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn queries_that_open_a_connection_are_told_from_those_that_find_one() {
+    fn first_and_reused_queries_are_separate() {
         let mut queries = super::super::Second::default();
         let mut connections = ConnectionSecond::default();
         for (latency_ns, is_first) in [(30_000_000, true), (40_000_000, true), (200_000, false), (30_000_000, false)] {
-            queries.took(latency_ns, latency_ns);
+            queries.record_latency(latency_ns, latency_ns);
             if is_first {
-                connections.first_took(latency_ns);
+                connections.record_first_latency(latency_ns);
             }
         }
         let reused = connections.reused_query(&queries.latency);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_open_follows_from_what_was_opened_and_closed() {
+    fn open_connections_follow_from_opened_and_closed() {
         let mut first = ConnectionSecond::default();
         first.opened(300_000);
         first.opened(400_000);

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn agrees_with_the_histogram_it_comes_from() {
+    fn quantiles_agree_with_the_histogram() {
         let mut histogram = Histogram::<u64>::new(3).unwrap();
         for value in 1..20_000u64 {
             histogram.record(value * value % 7_919_000).unwrap();

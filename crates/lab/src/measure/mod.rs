@@ -4,10 +4,10 @@
 // Seconds that may still change.
 mod checked;
 mod connections;
-mod ledger;
 mod recycle;
 mod second;
 mod timeline;
+mod transport_timelines;
 // Seconds that are kept.
 mod connection_row;
 mod distribution;
@@ -18,9 +18,9 @@ pub use checked::Checked;
 pub use connection_row::ConnectionRow;
 pub use connections::ConnectionSecond;
 pub use distribution::Distribution;
-pub use ledger::{Ledger, Sent};
 pub use quantiles::Quantiles;
 pub use row::Row;
 pub use second::{RCODE_COUNT, Second};
 pub(crate) use second::{fresh, record};
-pub use timeline::{Moment, Timeline};
+pub use timeline::{Timeline, TransportSecond};
+pub use transport_timelines::{Sent, TransportTimelines};

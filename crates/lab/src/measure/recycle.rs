@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_used_histogram_comes_back_empty() {
+    fn recycled_histograms_are_empty() {
         let [mut first, mut second, mut third] = [take(), take(), take()];
         first.record(70_000).unwrap();
         second.record(5_000_000_000).unwrap();

@@ -96,18 +96,18 @@ impl Drop for Second {
 impl Second {
     /// Notes one query that was sent.
     pub fn sent(&mut self, lag_ns: u64, bytes: usize) {
-        self.sent_alike(lag_ns, 1, bytes);
+        self.record_sent_batch(lag_ns, 1, bytes);
     }
 
     /// Notes as many that were sent with the same lag, of so many bytes together.
-    pub fn sent_alike(&mut self, lag_ns: u64, count: usize, bytes: usize) {
+    pub fn record_sent_batch(&mut self, lag_ns: u64, count: usize, bytes: usize) {
         self.sent += count as u64;
         self.bytes_sent += bytes as u64;
         record_alike(&mut self.send_lag, lag_ns, count as u64);
     }
 
     /// Notes how long one query took, or its time-out.
-    pub fn took(&mut self, latency_ns: u64, service_ns: u64) {
+    pub fn record_latency(&mut self, latency_ns: u64, service_ns: u64) {
         record(&mut self.latency, latency_ns);
         record(&mut self.service, service_ns);
     }
@@ -170,7 +170,7 @@ mod tests {
     fn three_digits_from_a_microsecond_on() {
         let mut second = Second::default();
         for nanoseconds in [1_000, 1_234, 56_789, 7_654_321, 5_000_000_000] {
-            second.took(nanoseconds, nanoseconds);
+            second.record_latency(nanoseconds, nanoseconds);
         }
         for (quantile, exact) in [(0.2, 1_000.0), (0.4, 1_234.0), (0.6, 56_789.0), (0.8, 7_654_321.0), (1.0, 5e9)] {
             let seen = second.latency.value_at_quantile(quantile) as f64;
@@ -184,7 +184,7 @@ mod tests {
         first.sent(10, 40);
         let mut second = Second::default();
         second.sent(30, 40);
-        second.took(5_000, 4_000);
+        second.record_latency(5_000, 4_000);
         first.merge(&second);
         assert_eq!((first.sent, first.bytes_sent, first.send_lag.max(), first.latency.len()), (2, 80, 30, 1));
     }

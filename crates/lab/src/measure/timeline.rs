@@ -8,7 +8,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 
 /// One second of one transport.
 #[derive(Clone, Debug, Default)]
-pub struct Moment {
+pub struct TransportSecond {
     /// Its queries.
     pub queries: Second,
     /// Its connections.
@@ -20,13 +20,13 @@ pub struct Moment {
 pub struct Timeline {
     /// Index of the first second of the window.
     first: u64,
-    window: VecDeque<Box<Moment>>,
+    window: VecDeque<Box<TransportSecond>>,
 }
 
 impl Timeline {
     /// The second of `at_ns`, nanoseconds from the start of the run. One that has been given away lives on in the
     /// oldest of the window.
-    pub fn at(&mut self, at_ns: u64) -> &mut Moment {
+    pub fn at(&mut self, at_ns: u64) -> &mut TransportSecond {
         let index = (at_ns / SECOND_NS).saturating_sub(self.first) as usize;
         while self.window.len() <= index {
             self.window.push_back(Box::default());
@@ -35,7 +35,7 @@ impl Timeline {
     }
 
     /// Gives the next second that ended before `before_ns`, with its index.
-    pub fn retire(&mut self, before_ns: u64) -> Option<(u64, Box<Moment>)> {
+    pub fn retire(&mut self, before_ns: u64) -> Option<(u64, Box<TransportSecond>)> {
         if (self.first + 1) * SECOND_NS > before_ns {
             return None;
         }
@@ -51,7 +51,7 @@ impl Timeline {
     }
 
     /// What is left, at the end of the run.
-    pub fn finish(self) -> impl Iterator<Item = (u64, Box<Moment>)> {
+    pub fn finish(self) -> impl Iterator<Item = (u64, Box<TransportSecond>)> {
         self.window.into_iter().enumerate().map(move |(offset, second)| (self.first + offset as u64, second))
     }
 }
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seconds_leave_in_order() {
+    fn seconds_retire_in_order() {
         let mut timeline = Timeline::default();
         timeline.at(2_500_000_000).queries.sent += 1;
         timeline.at(0).queries.sent += 2;

@@ -54,7 +54,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     #[test]
-    fn this_process_is_seen() {
+    fn this_process_is_sampled() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let clients: Vec<_> = (0..3).map(|_| TcpStream::connect(listener.local_addr().unwrap()).unwrap()).collect();
         let servers: Vec<_> = (0..3).map(|_| listener.accept().unwrap()).collect();
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_started_is_part_of_it_and_what_that_used_stays() {
+    fn child_processes_count_even_after_exit() {
         // The shell becomes the second one; the first is its child, which works for a while and ends.
         let work = "(n=0; while [ $n -lt 400000 ]; do n=$((n + 1)); done; exec sleep 60) & exec sleep 60";
         let mut child = Command::new("sh").args(["-c", work]).spawn().unwrap();

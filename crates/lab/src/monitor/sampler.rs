@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reading_that_takes_long_changes_no_cores() {
+    fn a_slow_sample_does_not_distort_core_counts() {
         let start = Instant::now();
         let after = |ms| start + Duration::from_millis(ms);
         // A server that uses one core all the time; the tables of sockets took 300 ms, then 10, then 200.

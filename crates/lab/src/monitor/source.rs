@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sources_are_told_apart() {
+    fn monitor_sources_are_parsed() {
         let own = std::process::id();
         assert_eq!(format!("pid:{own}").parse::<Source>().unwrap().to_string(), format!("pid {own}"));
         assert_eq!(own.to_string().parse::<Source>().unwrap().to_string(), format!("pid {own}"));

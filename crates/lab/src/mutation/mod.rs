@@ -3,24 +3,24 @@
 
 // Rules as TOML, and the words in them, which options of the command line take too.
 mod rules;
-mod words;
+mod values;
 pub use rules::{parse_rules, read_rules};
-pub use words::{TransportShares, parse_edns, parse_id, parse_on_off, parse_server, parse_transports, seconds_to_ns};
+pub use values::{TransportShares, parse_edns, parse_id, parse_on_off, parse_server, parse_transports, seconds_to_ns};
 
 // Any program, between two pipes.
-mod through;
-pub(crate) use through::no_lines;
-pub use through::{Ended, Pipe, Through, ThroughError};
+mod filter_command;
+pub(crate) use filter_command::no_lines;
+pub use filter_command::{FilterCommand, FilterError, FilterExit, Pipe};
 
 // What it reads.
-mod fed;
-pub(crate) use fed::Fed;
-pub use fed::FedError;
+mod filter_input;
+pub(crate) use filter_input::FilterInput;
+pub use filter_input::FilterInputError;
 
 // The same while it is read on, and what ends it early.
-mod live;
-pub(crate) use live::{Leash, Live, LiveEnd};
+mod streaming_filter;
+pub(crate) use streaming_filter::{KillHandle, StreamEnd, StreamingFilter};
 
 // What such a program made of a trace, for a replay.
-mod spool;
-pub use spool::{Spool, SpoolError};
+mod temp_trace;
+pub use temp_trace::{TempTrace, TempTraceError};

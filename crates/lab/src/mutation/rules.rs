@@ -1,6 +1,6 @@
 //! Rules for traces as TOML (docs/catlab/mutate.md).
 
-use super::words::{TransportShares, parse_edns, parse_id, parse_server, parse_transports, seconds_to_ns};
+use super::values::{TransportShares, parse_edns, parse_id, parse_server, parse_transports, seconds_to_ns};
 use crate::limits::RULES_BYTES_MAX;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_says_what_it_says() {
+    fn every_key_maps_to_its_rule() {
         let plan = parse_rules(
             r#"
             seed = 7
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_the_rule() {
+    fn errors_name_the_rule() {
         for (text, said) in [
             ("[[rule]]\nrd = true\n[[rule]]\ntype = \"NOSUCH\"", "rule 2: NOSUCH is no type"),
             ("[[rule]]", "rule 1: it does nothing"),

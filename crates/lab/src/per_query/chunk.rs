@@ -1,6 +1,6 @@
 //! Queries that have ended, as they go from a worker to the writer.
 
-use crate::answers::Look;
+use crate::answers::AnswerCheck;
 use crate::engine::Transport;
 use crate::limits::{NAME_BYTES_MAX, PER_QUERY_CHUNK_ROWS};
 use std::net::SocketAddr;
@@ -47,8 +47,8 @@ pub struct Answer {
     pub is_truncated: bool,
     /// Bytes of the message.
     pub bytes: u32,
-    /// What a look at it showed; `None` when nobody looked.
-    pub look: Option<Look>,
+    /// The result of checking it; `None` when it was not checked.
+    pub check: Option<AnswerCheck>,
 }
 
 /// How a query ended.
@@ -86,13 +86,13 @@ pub(super) struct Chunk {
     queries: Vec<Query>,
     /// Their names, one after another.
     names: Vec<u8>,
-    home: Sender<Chunk>,
+    give_back: Sender<Chunk>,
 }
 
 impl Chunk {
     /// An empty one, its memory in place: the kernel hands it out on first touch, which must not be while queries are
     /// due.
-    pub(super) fn new(home: Sender<Self>) -> Self {
+    pub(super) fn new(give_back: Sender<Self>) -> Self {
         let nobody = Query {
             planned_ns: 1,
             sent_ns: 1,
@@ -110,7 +110,7 @@ impl Chunk {
         let (mut queries, mut names) = (vec![nobody; PER_QUERY_CHUNK_ROWS], vec![1; NAMES_BYTES]);
         queries.clear();
         names.clear();
-        Self { queries, names, home }
+        Self { queries, names, give_back }
     }
 
     pub(super) fn push(&mut self, query: Query, name: &[u8]) {
@@ -139,10 +139,10 @@ impl Chunk {
     }
 
     /// Goes back to its worker, empty; a worker that has ended needs it no more.
-    pub(super) fn go_home(mut self) {
+    pub(super) fn return_to_worker(mut self) {
         self.queries.clear();
         self.names.clear();
-        let home = self.home.clone();
-        let _gone = home.send(self);
+        let give_back = self.give_back.clone();
+        let _gone = give_back.send(self);
     }
 }

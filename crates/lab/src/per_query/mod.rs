@@ -1,7 +1,7 @@
 //! A row for each query, for questions that no histogram answers.
 //!
 //! ```text
-//!   worker: Scribe (queries that wait) -> Chunk --full--> Writer (a thread) -> Table -> queries.parquet
+//!   worker: QueryRecorder (queries in flight) -> Chunk --full--> Writer (a thread) -> Table -> queries.parquet
 //!                                           ^---emptied-----'
 //! ```
 //!
@@ -10,13 +10,13 @@
 
 // One query; many that have ended.
 mod chunk;
-// What a worker knows of the queries that wait.
-mod scribe;
+// The queries of a worker that are in flight.
+mod query_recorder;
 // Columns, and the file.
 mod table;
 // The thread between.
 mod writer;
 
 pub use chunk::{Answer, Fate, Query};
-pub use scribe::{Parties, Scribe};
-pub use writer::{PerQuery, Spool, Written};
+pub use query_recorder::{Parties, QueryRecorder};
+pub use writer::{PerQuery, RowSink, Written};

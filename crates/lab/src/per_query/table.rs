@@ -40,7 +40,7 @@ const SCHEMA: &str = "message query {
 
 /// What is known only at the end; key-value metadata of the file.
 #[derive(Clone, Debug)]
-pub(super) struct Facts {
+pub(super) struct FileMetadata {
     /// When the clock of the run began, since 1970.
     pub(super) started_unix_ns: u64,
     pub(super) timeout_ns: u64,
@@ -98,13 +98,13 @@ impl<W: Write + Send> Table<W> {
     }
 
     /// Ends the file; gives how many rows it has.
-    pub(super) fn finish(mut self, facts: &Facts) -> io::Result<u64> {
+    pub(super) fn finish(mut self, metadata: &FileMetadata) -> io::Result<u64> {
         self.write_group()?;
         for (key, value) in [
-            ("catlab.started_unix_ns", facts.started_unix_ns.to_string()),
-            ("catlab.timeout_ns", facts.timeout_ns.to_string()),
-            ("catlab.dropped", facts.dropped.to_string()),
-            ("catlab.validity", facts.validity.clone()),
+            ("catlab.started_unix_ns", metadata.started_unix_ns.to_string()),
+            ("catlab.timeout_ns", metadata.timeout_ns.to_string()),
+            ("catlab.dropped", metadata.dropped.to_string()),
+            ("catlab.validity", metadata.validity.clone()),
         ] {
             self.file.append_key_value_metadata(KeyValue::new(key.into(), value));
         }
@@ -131,7 +131,7 @@ struct Columns {
     truncated: Optional<bool>,
     response_bytes: Optional<i32>,
     answer_check: Optional<ByteArray>,
-    words: Words,
+    words: TextColumn,
     scratch: String,
 }
 
@@ -158,8 +158,8 @@ impl Columns {
         self.rcode.push(query.answer.map(|answer| self.words.rcode(answer.rcode)));
         self.truncated.push(query.answer.map(|answer| answer.is_truncated));
         self.response_bytes.push(query.answer.map(|answer| answer.bytes as i32));
-        let look = query.answer.and_then(|answer| answer.look);
-        self.answer_check.push(look.map(|look| ByteArray::from(Bytes::from_static(look.label().as_bytes()))));
+        let check = query.answer.and_then(|answer| answer.check);
+        self.answer_check.push(check.map(|check| ByteArray::from(Bytes::from_static(check.label().as_bytes()))));
     }
 
     fn write<W: Write + Send>(&self, group: &mut SerializedRowGroupWriter<'_, W>) -> Result<(), ParquetError> {
@@ -243,15 +243,15 @@ fn put<D: DataType, W: Write + Send>(
     column.close()
 }
 
-/// Words that come again and again, each made once.
+/// TextColumn that come again and again, each made once.
 #[derive(Default)]
-struct Words {
+struct TextColumn {
     servers: HashMap<SocketAddr, ByteArray>,
     rtypes: HashMap<u16, ByteArray>,
     rcodes: HashMap<u8, ByteArray>,
 }
 
-impl Words {
+impl TextColumn {
     fn server(&mut self, address: SocketAddr) -> ByteArray {
         self.servers.entry(address).or_insert_with(|| text(address.to_string())).clone()
     }

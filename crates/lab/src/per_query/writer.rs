@@ -1,8 +1,8 @@
 //! The thread that writes the file while the run goes on.
 
 use super::chunk::Chunk;
-use super::scribe::Scribe;
-use super::table::{Facts, Table};
+use super::query_recorder::QueryRecorder;
+use super::table::{FileMetadata, Table};
 use crate::report::Validity;
 use crate::report::folder::WriteError;
 use std::fs::File;
@@ -23,22 +23,22 @@ pub(super) enum Message {
     /// Rows; the chunk is to go home.
     Full(Chunk),
     /// No worker is left.
-    End(Facts),
+    End(FileMetadata),
 }
 
-/// Where workers get their [`Scribe`].
+/// Where workers get their [`QueryRecorder`].
 #[derive(Debug)]
-pub struct Spool {
+pub struct RowSink {
     full: Sender<Message>,
     dropped: Arc<AtomicU64>,
 }
 
-impl Spool {
+impl RowSink {
     /// The scribe of worker `index` of `count`, for queries that time out after `timeout`.
     #[must_use]
-    pub fn scribe(&self, index: usize, count: usize, timeout: Duration) -> Scribe {
+    pub fn recorder(&self, index: usize, count: usize, timeout: Duration) -> QueryRecorder {
         let timeout_ns = timeout.as_nanos() as u64;
-        Scribe::new((index, count), timeout_ns, self.full.clone(), Arc::clone(&self.dropped))
+        QueryRecorder::new((index, count), timeout_ns, self.full.clone(), Arc::clone(&self.dropped))
     }
 }
 
@@ -46,7 +46,7 @@ impl Spool {
 #[derive(Debug)]
 pub struct PerQuery {
     path: PathBuf,
-    spool: Arc<Spool>,
+    sink: Arc<RowSink>,
     thread: JoinHandle<io::Result<u64>>,
 }
 
@@ -67,19 +67,19 @@ impl PerQuery {
     pub fn create(folder: &Path) -> Result<Self, WriteError> {
         let path = folder.join(FILE_NAME);
         let begin = || -> io::Result<_> {
-            let table = Table::new(File::create(passing(&path))?)?;
+            let table = Table::new(File::create(part_path(&path))?)?;
             let (full, inbox) = channel();
             let thread = std::thread::Builder::new().name("per-query".into()).spawn(move || write(table, &inbox))?;
             Ok((full, thread))
         };
         let (full, thread) = begin().map_err(|source| WriteError { path: path.clone(), source })?;
-        Ok(Self { path, spool: Arc::new(Spool { full, dropped: Arc::default() }), thread })
+        Ok(Self { path, sink: Arc::new(RowSink { full, dropped: Arc::default() }), thread })
     }
 
     /// For the plan of the run.
     #[must_use]
-    pub fn spool(&self) -> Arc<Spool> {
-        Arc::clone(&self.spool)
+    pub fn sink(&self) -> Arc<RowSink> {
+        Arc::clone(&self.sink)
     }
 
     /// What a run gave, and the file of its rows, if there is one.
@@ -98,11 +98,11 @@ impl PerQuery {
 
     /// Gives the file up: there was no run.
     fn abandon(self) {
-        let Self { path, spool, thread } = self;
-        drop(spool);
+        let Self { path, sink, thread } = self;
+        drop(sink);
         // What it would say is that the run has ended, or an error beside the one that ended the run.
         let _ended = thread.join();
-        let _removed = std::fs::remove_file(passing(&path));
+        let _removed = std::fs::remove_file(part_path(&path));
     }
 
     /// Ends the file, when no worker is left.
@@ -110,32 +110,32 @@ impl PerQuery {
     /// # Errors
     /// When it could not be written; it is absent then.
     pub fn finish(self, started: SystemTime, timeout: Duration, validity: &Validity) -> Result<Written, WriteError> {
-        let Self { path, spool, thread } = self;
-        let dropped = spool.dropped.load(Ordering::Relaxed);
-        let facts = Facts {
+        let Self { path, sink, thread } = self;
+        let dropped = sink.dropped.load(Ordering::Relaxed);
+        let metadata = FileMetadata {
             started_unix_ns: started.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64,
             timeout_ns: timeout.as_nanos() as u64,
             dropped,
             validity: validity.to_string(),
         };
         // A writer that has ended tells why.
-        let _ended = spool.full.send(Message::End(facts));
+        let _ended = sink.full.send(Message::End(metadata));
         let joined = thread.join().unwrap_or_else(|_| Err(io::Error::other("the writer panicked")));
-        let passing = passing(&path);
+        let part_path = part_path(&path);
         let finished = joined.and_then(|rows| {
-            std::fs::rename(&passing, &path)?;
+            std::fs::rename(&part_path, &path)?;
             Ok(Written { rows, dropped })
         });
         finished.map_err(|source| {
             // What is left of it is of no use; that it may stay changes nothing of the error.
-            let _removed = std::fs::remove_file(&passing);
+            let _removed = std::fs::remove_file(&part_path);
             WriteError { path, source }
         })
     }
 }
 
 /// Beside its place, until it is whole.
-fn passing(path: &Path) -> PathBuf {
+fn part_path(path: &Path) -> PathBuf {
     path.with_extension("parquet.part")
 }
 
@@ -148,9 +148,9 @@ fn write(mut table: Table<File>, inbox: &Receiver<Message>) -> io::Result<u64> {
                 if failure.is_none() {
                     failure = table.add(&chunk).err();
                 }
-                chunk.go_home();
+                chunk.return_to_worker();
             }
-            Message::End(facts) => return failure.map_or_else(|| table.finish(&facts), Err),
+            Message::End(metadata) => return failure.map_or_else(|| table.finish(&metadata), Err),
         }
     }
     Err(failure.unwrap_or_else(|| io::Error::other("the run ended without a word")))

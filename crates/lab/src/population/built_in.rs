@@ -26,11 +26,11 @@ impl Population {
 mod tests {
     use super::*;
     use crate::engine::Transport;
-    use crate::population::Cast;
+    use crate::population::Clients;
     use crate::workload::Extras;
 
     #[test]
-    fn all_of_them_can_be_read_and_ask() {
+    fn all_built_in_populations_parse() {
         for name in Population::built_in_names() {
             let population = Population::built_in(name).unwrap();
             assert!(population.generator(Extras::default(), 1).unwrap().is_some(), "{name}");
@@ -41,13 +41,13 @@ mod tests {
     #[test]
     fn b_root_is_skewed_as_the_paper_says() {
         let population = Population::built_in("b-root").unwrap();
-        let cast = Cast::new(population, &["192.0.2.1".parse().unwrap()], 1).unwrap();
-        let mut rates: Vec<f64> = cast.members().iter().map(|&(_, _, rate)| rate).collect();
+        let clients = Clients::new(population, &["192.0.2.1".parse().unwrap()], 1).unwrap();
+        let mut rates: Vec<f64> = clients.members().iter().map(|&(_, _, rate)| rate).collect();
         rates.sort_unstable_by(f64::total_cmp);
         let count = rates.len();
         assert_eq!(count, 1_070_000);
         let all: f64 = rates.iter().sum();
-        let over_tcp = cast.members().iter().filter(|(_, endpoint, _)| endpoint.transport == Transport::Tcp);
+        let over_tcp = clients.members().iter().filter(|(_, endpoint, _)| endpoint.transport == Transport::Tcp);
         let tcp = over_tcp.map(|&(_, _, rate)| rate).sum::<f64>() / all;
         let top = rates[count - count / 100..].iter().sum::<f64>() / all;
         let low = rates[..count - count / 50].iter().sum::<f64>() / all;

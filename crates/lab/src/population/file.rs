@@ -1,10 +1,10 @@
 //! A population as TOML.
 
-use super::Crowd;
+use super::ClientScheduler;
 use super::Server;
 use super::draw::Distribution;
 use super::known::{plain, unknown_key};
-use crate::engine::{Endpoint, Habits, Transport};
+use crate::engine::{ConnectionPolicy, Endpoint, Transport};
 use crate::limits::{CLIENTS_MAX, CONNECTION_IN_FLIGHT_DEFAULT, GROUPS_MAX};
 use crate::workload::{Extras, Generator, NameDistribution, Popularity};
 use rand::seq::SliceRandom;
@@ -133,11 +133,11 @@ pub enum Arrivals {
     Even,
 }
 
-/// How connections are treated; see [`Habits`].
+/// How connections are treated; see [`ConnectionPolicy`].
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(expecting = "a table such as { idle_timeout_s = 10.0 }")]
 #[serde(deny_unknown_fields, default)]
-#[expect(missing_docs, reason = "the fields are those of Habits")]
+#[expect(missing_docs, reason = "the fields are those of ConnectionPolicy")]
 pub struct Connections {
     pub reuse: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -340,7 +340,7 @@ impl Population {
             let servers = shared_out(&own, group.count, &mut rng);
             for ((rate, transport), server) in rates.into_iter().zip(transports).zip(servers) {
                 let server = server.at_or(self.ports.of(transport));
-                let endpoint = Endpoint { transport, server, habits: index as u16, source: None };
+                let endpoint = Endpoint { transport, server, policy: index as u16, source: None };
                 // A client that never asks is one that does not ask within this run.
                 members.push((index as u16, endpoint, rate.max(1e-9)));
             }
@@ -349,28 +349,35 @@ impl Population {
     }
 
     /// The clients of worker `index` of `count`.
-    pub(super) fn crowd_of(
+    pub(super) fn scheduler_of(
         &self,
         members: &[(u16, Endpoint, f64)],
         (index, count): (usize, usize),
         duration: Duration,
         seed: u64,
-    ) -> Crowd {
+    ) -> ClientScheduler {
         let own = members.iter().skip(index).step_by(count).copied().collect();
-        let habits = self.clients.iter().map(Group::habits).collect();
-        Crowd::new(self.clients.clone().into(), own, habits, (index, count), duration.as_nanos() as u64, seed)
+        let policies = self.clients.iter().map(Group::connection_policy).collect();
+        ClientScheduler::new(
+            self.clients.clone().into(),
+            own,
+            policies,
+            (index, count),
+            duration.as_nanos() as u64,
+            seed,
+        )
     }
 }
 
-/// A population whose clients have been drawn.
+/// The clients of a population, with everything about them drawn.
 #[derive(Clone, Debug)]
-pub struct Cast {
+pub struct Clients {
     population: Arc<Population>,
     members: Arc<[(u16, Endpoint, f64)]>,
     seed: u64,
 }
 
-impl Cast {
+impl Clients {
     /// Draws the clients.
     ///
     /// # Errors
@@ -383,15 +390,15 @@ impl Cast {
     /// The silence after which clients of every group close; `None` when it is not the same.
     #[must_use]
     pub fn idle_timeout(&self) -> Option<Duration> {
-        let mut all = self.population.clients.iter().map(|group| group.habits().idle_timeout);
+        let mut all = self.population.clients.iter().map(|group| group.connection_policy().idle_timeout);
         let first = all.next().flatten();
         first.filter(|_| all.all(|other| other == first))
     }
 
     /// The clients of worker `index` of `count`.
     #[must_use]
-    pub fn crowd(&self, index: usize, count: usize, duration: Duration) -> Crowd {
-        self.population.crowd_of(&self.members, (index, count), duration, self.seed)
+    pub fn scheduler(&self, index: usize, count: usize, duration: Duration) -> ClientScheduler {
+        self.population.scheduler_of(&self.members, (index, count), duration, self.seed)
     }
 
     /// The same clients, at one server that has an address for each transport.
@@ -422,9 +429,9 @@ impl Group {
         self.rate.as_ref().map_or(Arrivals::Poisson, |rate| rate.arrivals)
     }
 
-    fn habits(&self) -> Habits {
+    fn connection_policy(&self) -> ConnectionPolicy {
         let own = &self.connections;
-        Habits {
+        ConnectionPolicy {
             idle_timeout: own.idle_timeout_s.map(Duration::from_secs_f64),
             queries_max: own.queries_max,
             reuse: own.reuse,

@@ -1,7 +1,7 @@
 //! Populations: many clients that ask each in its own way.
 //!
 //! ```text
-//!   TOML --> file --> Population --> Crowd (one a worker) --> whose turn it is, and when
+//!   TOML --> file --> Population --> ClientScheduler (one a worker) --> whose turn it is, and when
 //!   trace --> fit ----^
 //! ```
 
@@ -16,12 +16,12 @@ mod draw;
 mod fit;
 mod names;
 // Clients of one worker while the run goes on, and what each saw.
-mod crowd;
+mod client_scheduler;
 mod tally;
 
-pub use crowd::Crowd;
+pub use client_scheduler::ClientScheduler;
 pub use draw::Distribution;
-pub use file::{Active, Arrivals, Bursts, Cast, Connections, Group, Population, Ports, Queries, Rate};
+pub use file::{Active, Arrivals, Bursts, Clients, Connections, Group, Population, Ports, Queries, Rate};
 pub use fit::fit;
 pub use server::Server;
 pub use tally::ClientTally;

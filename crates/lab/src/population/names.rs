@@ -97,7 +97,7 @@ mod tests {
     use wire::number::Rtype;
 
     #[test]
-    fn what_was_drawn_is_found_again() {
+    fn fit_recovers_the_drawn_distribution() {
         for (count, exponent) in [(5_000, 0.9), (200_000, 1.1), (300, 0.6)] {
             let popularity = Popularity::Zipf(exponent);
             let names = NameDistribution { pattern: "q{n}.a".into(), count, popularity, nxdomain_share: 0.0 };

@@ -1,4 +1,4 @@
-//! Queries that wait until the one before them, of the same client, is answered or given up.
+//! Queries that wait until the previous query of the same client was answered or has timed out.
 
 use super::block::Entry;
 use crate::limits::REPLAY_HELD_BYTES;
@@ -8,48 +8,48 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 /// Bytes that a query takes beside its message.
 const QUERY_BYTES_BESIDES: usize = 64;
 
-/// See the module.
+/// The queued queries of all clients. See the module.
 #[derive(Debug)]
-pub(super) struct Dependents {
+pub(super) struct DependentQueries {
     /// Clients that wait for an answer.
     is_busy: Vec<bool>,
     /// What each is to send then, in order.
-    held: BTreeMap<u32, VecDeque<Held>>,
-    held_bytes: usize,
+    queued: BTreeMap<u32, VecDeque<QueuedQuery>>,
+    queued_bytes: usize,
     /// Clients whose turn it is: from when on.
-    free: BinaryHeap<Reverse<(u64, u32)>>,
+    ready: BinaryHeap<Reverse<(u64, u32)>>,
 }
 
 #[derive(Debug)]
-struct Held {
+struct QueuedQuery {
     planned_ns: u64,
     bytes: Vec<u8>,
 }
 
-impl Held {
+impl QueuedQuery {
     fn bytes(&self) -> usize {
         self.bytes.len() + QUERY_BYTES_BESIDES
     }
 }
 
-impl Dependents {
+impl DependentQueries {
     pub(super) fn new(client_count: usize) -> Self {
-        Self { is_busy: vec![false; client_count], held: BTreeMap::new(), held_bytes: 0, free: BinaryHeap::new() }
+        Self { is_busy: vec![false; client_count], queued: BTreeMap::new(), queued_bytes: 0, ready: BinaryHeap::new() }
     }
 
     /// Whether a query of this client is to wait.
     pub(super) fn must_wait(&self, client: u32) -> bool {
-        self.is_busy[client as usize] || self.held.contains_key(&client)
+        self.is_busy[client as usize] || self.queued.contains_key(&client)
     }
 
     /// Keeps a query that is to wait; `false` when there is no room for it.
-    pub(super) fn hold(&mut self, entry: Entry, message: &[u8]) -> bool {
-        let held = Held { planned_ns: entry.planned_ns, bytes: message.to_vec() };
-        if self.held_bytes + held.bytes() > REPLAY_HELD_BYTES {
+    pub(super) fn enqueue(&mut self, entry: Entry, message: &[u8]) -> bool {
+        let queued = QueuedQuery { planned_ns: entry.planned_ns, bytes: message.to_vec() };
+        if self.queued_bytes + queued.bytes() > REPLAY_HELD_BYTES {
             return false;
         }
-        self.held_bytes += held.bytes();
-        self.held.entry(entry.client).or_default().push_back(held);
+        self.queued_bytes += queued.bytes();
+        self.queued.entry(entry.client).or_default().push_back(queued);
         true
     }
 
@@ -63,36 +63,36 @@ impl Dependents {
         if !std::mem::take(&mut self.is_busy[client as usize]) {
             return;
         }
-        if let Some(next) = self.held.get(&client).and_then(VecDeque::front) {
-            self.free.push(Reverse((next.planned_ns.max(at_ns), client)));
+        if let Some(next) = self.queued.get(&client).and_then(VecDeque::front) {
+            self.ready.push(Reverse((next.planned_ns.max(at_ns), client)));
         }
     }
 
     /// The next whose turn it is: from when on, and who.
     pub(super) fn next(&self) -> Option<(u64, u32)> {
-        self.free.peek().map(|&Reverse(next)| next)
+        self.ready.peek().map(|&Reverse(next)| next)
     }
 
     /// What it sends.
     pub(super) fn message(&self) -> &[u8] {
         let client = self.next().map(|(_, client)| client);
-        let held = client.and_then(|client| self.held.get(&client)?.front());
-        held.map_or(&[], |held| &held.bytes)
+        let queued = client.and_then(|client| self.queued.get(&client)?.front());
+        queued.map_or(&[], |queued| &queued.bytes)
     }
 
     /// It has been sent.
     pub(super) fn advance(&mut self) {
-        let Some(Reverse((_, client))) = self.free.pop() else { return };
+        let Some(Reverse((_, client))) = self.ready.pop() else { return };
         self.sent(client);
-        let Some(queue) = self.held.get_mut(&client) else { return };
-        self.held_bytes -= queue.pop_front().map_or(0, |held| held.bytes());
+        let Some(queue) = self.queued.get_mut(&client) else { return };
+        self.queued_bytes -= queue.pop_front().map_or(0, |queued| queued.bytes());
         if queue.is_empty() {
-            self.held.remove(&client);
+            self.queued.remove(&client);
         }
     }
 
     /// Whether anything waits.
     pub(super) fn is_empty(&self) -> bool {
-        self.held.is_empty()
+        self.queued.is_empty()
     }
 }

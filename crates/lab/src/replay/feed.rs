@@ -1,38 +1,38 @@
 //! A worker's share of a trace: whose turn it is, since when, and with which bytes.
 
 use super::block::{Block, Entry};
-use super::dependents::Dependents;
+use super::dependents::DependentQueries;
 use super::pacing::Pacing;
-use super::{Late, Manner, Replay};
+use super::{LatePolicy, Replay, ReplayMode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::time::Duration;
 
 /// After so long a worker without anything to send looks whether the reader has more.
-const LOOK_AGAIN_NS: u64 = 100_000;
+const RECHECK_NS: u64 = 100_000;
 
 /// See the module.
 pub(crate) struct Feed {
-    manner: Manner,
+    mode: ReplayMode,
     blocks: Receiver<Block>,
-    home: Sender<Block>,
+    give_back: Sender<Block>,
     is_loaded: Arc<AtomicBool>,
     block: Option<Block>,
     next: usize,
     /// The reader has given all that there is.
     is_over: bool,
-    is_dry: bool,
-    is_crowded: bool,
-    dependents: Option<Dependents>,
+    is_starved: bool,
+    is_queue_full: bool,
+    dependents: Option<DependentQueries>,
     /// What the last look found.
-    turn: Option<Turn>,
+    next_query: Option<DueQuery>,
     pacing: Pacing,
 }
 
 /// A query whose turn is next.
 #[derive(Clone, Copy)]
-struct Turn {
+struct DueQuery {
     planned_ns: u64,
     client: u32,
     /// It waited for the one before it.
@@ -44,21 +44,21 @@ impl Feed {
         replay: &Replay,
         client_count: usize,
         blocks: Receiver<Block>,
-        home: Sender<Block>,
+        give_back: Sender<Block>,
         is_loaded: Arc<AtomicBool>,
     ) -> Self {
         Self {
-            manner: replay.manner,
+            mode: replay.mode,
             blocks,
-            home,
+            give_back,
             is_loaded,
             block: None,
             next: 0,
             is_over: false,
-            is_dry: false,
-            is_crowded: false,
-            dependents: replay.manner.is_dependent.then(|| Dependents::new(client_count)),
-            turn: None,
+            is_starved: false,
+            is_queue_full: false,
+            dependents: replay.mode.is_dependent.then(|| DependentQueries::new(client_count)),
+            next_query: None,
             pacing: Pacing::default(),
         }
     }
@@ -70,13 +70,13 @@ impl Feed {
 
     /// Whether anything is still to be sent.
     pub(crate) fn goes_on(&mut self) -> bool {
-        self.look().is_some() || !self.is_over || self.head().is_some() || self.has_dependents()
+        self.find_next().is_some() || !self.is_over || self.head().is_some() || self.has_dependents()
     }
 
     /// The next query that is due: since when, and whose.
     pub(crate) fn peek(&mut self, now: u64) -> Option<(u64, u32)> {
-        let Turn { planned_ns, client, .. } = self.look()?;
-        if self.manner.is_fast {
+        let DueQuery { planned_ns, client, .. } = self.find_next()?;
+        if self.mode.is_fast {
             return Some((now, client));
         }
         (planned_ns <= now).then_some((planned_ns, client))
@@ -84,17 +84,17 @@ impl Feed {
 
     /// When the next is planned; `None` when that depends on answers.
     pub(crate) fn next_ns(&mut self, now: u64) -> Option<u64> {
-        if let Some(turn) = self.look() {
-            return Some(if self.manner.is_fast { now } else { turn.planned_ns });
+        if let Some(next_query) = self.find_next() {
+            return Some(if self.mode.is_fast { now } else { next_query.planned_ns });
         }
         let is_unread = self.head().is_none() && !self.is_over;
-        is_unread.then_some(now + LOOK_AGAIN_NS)
+        is_unread.then_some(now + RECHECK_NS)
     }
 
     /// Writes the query whose turn it is, and gives its length.
     pub(crate) fn fill(&self, out: &mut [u8]) -> usize {
-        let message = match (self.turn, &self.dependents, &self.block) {
-            (Some(Turn { is_dependent: true, .. }), Some(dependents), _) => dependents.message(),
+        let message = match (self.next_query, &self.dependents, &self.block) {
+            (Some(DueQuery { is_dependent: true, .. }), Some(dependents), _) => dependents.message(),
             (Some(_), _, Some(block)) => block.entry(self.next).map_or(&[][..], |entry| block.message(entry)),
             _ => &[],
         };
@@ -104,16 +104,16 @@ impl Feed {
 
     /// It has been sent.
     pub(crate) fn advance(&mut self, now: u64) {
-        let Some(turn) = self.turn.take() else { return };
+        let Some(next_query) = self.next_query.take() else { return };
         match &mut self.dependents {
-            Some(dependents) if turn.is_dependent => dependents.advance(),
+            Some(dependents) if next_query.is_dependent => dependents.advance(),
             Some(dependents) => {
-                dependents.sent(turn.client);
+                dependents.sent(next_query.client);
                 self.next += 1;
             }
             None => self.next += 1,
         }
-        self.pacing.sent((!self.manner.is_fast).then_some(turn.planned_ns), now);
+        self.pacing.sent((!self.mode.is_fast).then_some(next_query.planned_ns), now);
     }
 
     /// A query of a client was answered, or will not be.
@@ -125,7 +125,7 @@ impl Feed {
 
     /// Whether a query is so late that the run is to end; it is noted then.
     pub(crate) fn is_too_late(&mut self, planned_ns: u64, now: u64) -> bool {
-        let Late::Stop(limit) = self.manner.late else { return false };
+        let LatePolicy::Stop(limit) = self.mode.late else { return false };
         let late = Duration::from_nanos(now.saturating_sub(planned_ns));
         let is_too_late = late > limit;
         if is_too_late {
@@ -144,19 +144,19 @@ impl Feed {
     }
 
     /// Finds the query whose turn is next, planned for now or later.
-    fn look(&mut self) -> Option<Turn> {
+    fn find_next(&mut self) -> Option<DueQuery> {
         self.refill();
-        self.set_aside();
+        self.defer_dependents();
         let own = self.head().filter(|entry| !self.must_wait(entry.client));
-        let own = own.map(|entry| Turn { planned_ns: entry.planned_ns, client: entry.client, is_dependent: false });
-        let freed = self.dependents.as_ref().and_then(Dependents::next);
-        let freed = freed.map(|(planned_ns, client)| Turn { planned_ns, client, is_dependent: true });
-        self.turn = match (own, freed) {
+        let own = own.map(|entry| DueQuery { planned_ns: entry.planned_ns, client: entry.client, is_dependent: false });
+        let freed = self.dependents.as_ref().and_then(DependentQueries::next);
+        let freed = freed.map(|(planned_ns, client)| DueQuery { planned_ns, client, is_dependent: true });
+        self.next_query = match (own, freed) {
             (Some(own), Some(freed)) if own.planned_ns < freed.planned_ns => Some(own),
             (own, None) => own,
             (_, freed) => freed,
         };
-        self.turn
+        self.next_query
     }
 
     /// The next entry of the trace, as far as that has been read.
@@ -173,17 +173,17 @@ impl Feed {
         while self.head().is_none() && !self.is_over {
             if let Some(block) = self.block.take() {
                 // A reader that is gone needs none.
-                let _sent = self.home.send(block);
+                let _sent = self.give_back.send(block);
             }
             match self.blocks.try_recv() {
                 Ok(block) => {
                     self.next = 0;
-                    self.is_dry = false;
+                    self.is_starved = false;
                     self.block = Some(block);
                 }
                 Err(TryRecvError::Disconnected) => self.is_over = true,
                 Err(TryRecvError::Empty) => {
-                    self.pacing.dry += u64::from(!std::mem::replace(&mut self.is_dry, true));
+                    self.pacing.dry += u64::from(!std::mem::replace(&mut self.is_starved, true));
                     return;
                 }
             }
@@ -191,15 +191,15 @@ impl Feed {
     }
 
     /// Queries of clients that wait for an answer let those behind them pass.
-    fn set_aside(&mut self) {
+    fn defer_dependents(&mut self) {
         let Some(mut dependents) = self.dependents.take() else { return };
         while let Some(entry) = self.head().filter(|entry| dependents.must_wait(entry.client)) {
-            let is_held = self.block.as_ref().is_some_and(|block| dependents.hold(entry, block.message(entry)));
-            if !is_held {
-                self.pacing.crowded += u64::from(!std::mem::replace(&mut self.is_crowded, true));
+            let is_queued = self.block.as_ref().is_some_and(|block| dependents.enqueue(entry, block.message(entry)));
+            if !is_queued {
+                self.pacing.crowded += u64::from(!std::mem::replace(&mut self.is_queue_full, true));
                 break;
             }
-            self.is_crowded = false;
+            self.is_queue_full = false;
             self.next += 1;
             self.refill();
         }

@@ -1,7 +1,7 @@
 //! What both readings of a trace read: a file, or what a program makes of it each time.
 
 use super::ReplayError;
-use crate::mutation::{Fed, FedError, Leash, Live, LiveEnd};
+use crate::mutation::{FilterInput, FilterInputError, KillHandle, StreamEnd, StreamingFilter};
 use ::trace::mutate::Plan;
 use ::trace::{Options, Reader, Tally};
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ pub(super) struct Opened {
 
 /// A program that runs.
 pub(super) struct Program {
-    live: Live,
+    live: StreamingFilter,
     command: String,
 }
 
@@ -39,18 +39,18 @@ impl Input {
     ///
     /// # Errors
     /// When there is no reading.
-    pub(super) fn open(&self, leash: Leash) -> Result<Opened, ReplayError> {
+    pub(super) fn open(&self, kill_handle: KillHandle) -> Result<Opened, ReplayError> {
         let Some(command) = &self.live else {
             let reader = ::trace::open(&self.path, &self.reading);
             let reader = reader.map_err(|error| ReplayError::Trace(self.path.clone(), error))?;
             return Ok(Opened { reader, program: None });
         };
-        let fed = Fed::open(&self.path, &self.reading, self.rules.as_deref()).map_err(|error| match error {
-            FedError::Trace(path, error) => ReplayError::Trace(path, error),
-            FedError::Rules(error) => ReplayError::Rules(error),
+        let fed = FilterInput::open(&self.path, &self.reading, self.rules.as_deref()).map_err(|error| match error {
+            FilterInputError::Trace(path, error) => ReplayError::Trace(path, error),
+            FilterInputError::Rules(error) => ReplayError::Rules(error),
         })?;
-        let started = Live::start(command, fed, leash);
-        let (reader, live) = started.map_err(|error| ReplayError::Program(told("sh", &error.to_string())))?;
+        let started = StreamingFilter::start(command, fed, kill_handle);
+        let (reader, live) = started.map_err(|error| ReplayError::Program(program_error("sh", &error.to_string())))?;
         Ok(Opened { reader, program: Some(Program { live, command: command.clone() }) })
     }
 
@@ -60,7 +60,7 @@ impl Input {
     }
 
     /// The rules by which messages are still to be changed: a program has been given what is changed already.
-    pub(super) fn rules_left(&self) -> Option<&Plan> {
+    pub(super) fn remaining_rules(&self) -> Option<&Plan> {
         self.rules.as_deref().filter(|_| self.live.is_none())
     }
 
@@ -70,22 +70,22 @@ impl Input {
 }
 
 impl Program {
-    /// See [`Live::leash`].
-    pub(super) fn leash(&self) -> Leash {
-        self.live.leash()
+    /// See [`StreamingFilter::kill_handle`].
+    pub(super) fn kill_handle(&self) -> KillHandle {
+        self.live.kill_handle()
     }
 
-    /// See [`Live::end`].
-    pub(super) fn end(self, lines: &Tally) -> Result<LiveEnd, String> {
-        self.live.end(lines).map_err(|reason| told(&self.command, &reason))
+    /// See [`StreamingFilter::end`].
+    pub(super) fn end(self, lines: &Tally) -> Result<StreamEnd, String> {
+        self.live.end(lines).map_err(|reason| program_error(&self.command, &reason))
     }
 
     /// Why what it writes cannot be read, with its name.
     pub(super) fn unread(&self, reason: &impl ToString) -> String {
-        told(&self.command, &reason.to_string())
+        program_error(&self.command, &reason.to_string())
     }
 }
 
-fn told(command: &str, reason: &str) -> String {
+fn program_error(command: &str, reason: &str) -> String {
     format!("--through {command}: {reason}")
 }

@@ -1,4 +1,4 @@
-//! A trace that is sent again: each query at its time, from its source.
+//! Replays a trace: each query at its time, from its source.
 //!
 //! ```text
 //!   trace --> Picker --> Survey (first reading: who asks, how often, over what time)
@@ -13,29 +13,29 @@
 // What is read.
 mod input;
 // The time of a trace.
-mod order;
+mod reorder_buffer;
 mod timeline;
 // Which messages, and when.
 mod picker;
-pub use picker::{Selection, Share};
+pub use picker::{Partition, Selection};
 // The first reading.
 mod survey;
 pub use survey::Survey;
 // Where the sources are.
 mod sources;
 pub use sources::{Prefix, Sources};
-// Several processes that send it together.
-mod division;
-mod sharing;
-pub use division::{Division, divide};
-pub use sharing::Sharing;
+// Divides a trace among several processes.
+mod partition;
+mod rendezvous;
+pub use partition::{PartitionedTrace, partition_trace};
+pub use rendezvous::RendezvousHash;
 // The second reading, and what workers have of it.
 mod block;
 mod dependents;
 mod feed;
-mod outlets;
 mod pacing;
 mod reader;
+mod worker_queues;
 pub(crate) use feed::Feed;
 pub use pacing::Pacing;
 pub(crate) use reader::Reading;
@@ -44,7 +44,7 @@ pub use reader::SecondReading;
 use self::input::Input;
 use crate::engine::{Endpoint, Transport};
 use crate::limits::RUN_MAX;
-use crate::mutation::Spool;
+use crate::mutation::TempTrace;
 use crate::population::Server;
 use ::trace::mutate::{Plan, PlanError};
 use ::trace::{Options, TraceError};
@@ -57,9 +57,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What becomes of queries that are late.
+/// What happens to late queries.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum Late {
+pub enum LatePolicy {
     /// They go out as soon as they can; those after them at their own times.
     #[default]
     Slip,
@@ -67,18 +67,18 @@ pub enum Late {
     Stop(Duration),
 }
 
-/// How queries follow one another.
+/// How the queries of a trace are timed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Manner {
+pub struct ReplayMode {
     /// As fast as they can be sent, whatever their times.
     pub is_fast: bool,
     /// Each only after the answer to the one before it of the same client, or after that has timed out.
     pub is_dependent: bool,
-    /// What becomes of those that are late.
-    pub late: Late,
+    /// What happens to late queries.
+    pub late: LatePolicy,
 }
 
-/// Whom the queries of a trace go to, from where, and what they become on the way.
+/// Where the queries of a trace go, from which sources, and how they are changed.
 #[derive(Clone, Debug)]
 pub struct Route {
     /// Each source keeps to one of them, of its own address family where there is one.
@@ -101,10 +101,10 @@ pub struct Route {
 pub struct Replay {
     trace: PathBuf,
     /// What a program made of the trace, which is read in its place: kept as long as it may be read.
-    _spool: Option<Arc<Spool>>,
+    _spool: Option<Arc<TempTrace>>,
     input: Arc<Input>,
     selection: Selection,
-    manner: Manner,
+    mode: ReplayMode,
     survey: Arc<Survey>,
     sources: Sources,
     /// By client.
@@ -120,13 +120,13 @@ impl Replay {
         trace: &Path,
         reading: Options,
         selection: Selection,
-        manner: Manner,
+        mode: ReplayMode,
         route: &Route,
     ) -> Result<Self, ReplayError> {
         refuse_stream(trace).map_err(ReplayError::Stream)?;
         let input = Arc::new(Input::new(trace, reading, route.rules.clone(), route.live.clone()));
         let survey = Survey::take(&input, selection)?;
-        if !manner.is_fast && survey.duration() > RUN_MAX {
+        if !mode.is_fast && survey.duration() > RUN_MAX {
             return Err(ReplayError::Long(survey.duration()));
         }
         let servers: Vec<_> = route.servers.iter().map(|server| server.at_or(53)).collect();
@@ -141,18 +141,18 @@ impl Replay {
             Ok(Endpoint {
                 transport: client.transport,
                 server: server.at(port),
-                habits: 0,
+                policy: 0,
                 source: sources.address(client.address, among_all(&selection, client.source)),
             })
         });
         let endpoints = endpoints.collect::<Result<_, _>>()?;
         let (trace, survey) = (trace.to_owned(), Arc::new(survey));
-        Ok(Self { trace, _spool: None, input, selection, manner, survey, sources, endpoints })
+        Ok(Self { trace, _spool: None, input, selection, mode, survey, sources, endpoints })
     }
 
     /// The same, of what a program made of this trace.
     #[must_use]
-    pub fn out_of(mut self, spool: Spool, trace: &Path) -> Self {
+    pub fn out_of(mut self, spool: TempTrace, trace: &Path) -> Self {
         spool.damaged().inspect(|reason| Arc::make_mut(&mut self.survey).damaged = Some((*reason).to_owned()));
         self._spool = Some(Arc::new(spool));
         trace.clone_into(&mut self.trace);
@@ -179,8 +179,8 @@ impl Replay {
 
     /// How.
     #[must_use]
-    pub const fn manner(&self) -> Manner {
-        self.manner
+    pub const fn mode(&self) -> ReplayMode {
+        self.mode
     }
 
     /// Where the sources are on this machine.
@@ -192,8 +192,8 @@ impl Replay {
     /// Sources that share their address with another one, because there are more of them than addresses.
     #[must_use]
     pub fn has_shared_addresses(&self) -> bool {
-        let shares = self.selection.share.map_or(1, |share| share.count as usize);
-        matches!(self.sources, Sources::Prefix(prefix) if !prefix.holds(self.survey.source_count() * shares))
+        let partitions = self.selection.partition.map_or(1, |partition| partition.count as usize);
+        matches!(self.sources, Sources::Prefix(prefix) if !prefix.holds(self.survey.source_count() * partitions))
     }
 
     /// Everyone who is asked.
@@ -204,17 +204,17 @@ impl Replay {
     /// How long queries are sent; no time at all when it is done as fast as it can.
     #[must_use]
     pub fn duration(&self) -> Duration {
-        if self.manner.is_fast { Duration::ZERO } else { self.survey.duration() }
+        if self.mode.is_fast { Duration::ZERO } else { self.survey.duration() }
     }
 
     /// The clients of worker `index` of `count`, as it numbers them.
     pub(crate) fn endpoints(&self, index: usize, count: usize) -> Vec<Endpoint> {
-        let places = self.places(count).zip(self.endpoints.iter());
-        places.filter(|((worker, _), _)| *worker == index).map(|(_, endpoint)| *endpoint).collect()
+        let assignments = self.assignments(count).zip(self.endpoints.iter());
+        assignments.filter(|((worker, _), _)| *worker == index).map(|(_, endpoint)| *endpoint).collect()
     }
 
     /// Of each client its worker of so many, and its number there: whatever a source sends is sent by one worker.
-    fn places(&self, worker_count: usize) -> impl Iterator<Item = (usize, u32)> + '_ {
+    fn assignments(&self, worker_count: usize) -> impl Iterator<Item = (usize, u32)> + '_ {
         let mut counts = vec![0; worker_count];
         self.survey.clients.iter().map(move |client| {
             let worker = client.source as usize % worker_count;
@@ -226,7 +226,7 @@ impl Replay {
 
 /// The number of a source among those of all processes, which number theirs apart.
 fn among_all(selection: &Selection, source: u32) -> u32 {
-    selection.share.map_or(source, |share| source.wrapping_mul(share.count).wrapping_add(share.index))
+    selection.partition.map_or(source, |partition| source.wrapping_mul(partition.count).wrapping_add(partition.index))
 }
 
 /// Whom sources of an address family ask.
@@ -261,9 +261,9 @@ pub enum ReplayError {
     /// No server has the address family of this source.
     Family(IpAddr),
     /// A source that is no address of this machine.
-    Stranger(IpAddr),
+    ForeignSource(IpAddr),
     /// A network that is none of this machine.
-    NotHere(Prefix),
+    PrefixNotLocal(Prefix),
     /// More sockets than this process may open.
     OpenFiles {
         /// That many it would be.
@@ -295,7 +295,7 @@ impl fmt::Display for ReplayError {
             Self::Unreadable(path, reason) => write!(f, "{}: no query before the damage: {reason}", path.display()),
             Self::Spool(path, error) => write!(f, "{}: {error}", path.display()),
             Self::Rules(error) => write!(f, "--rules: {error}"),
-            Self::Program(told) => write!(f, "{told}; nothing was sent"),
+            Self::Program(outcome) => write!(f, "{outcome}; nothing was sent"),
             Self::NoQuery(path) => write!(f, "{}: no query in it, or none in the part that is wanted", path.display()),
             Self::Sources => {
                 write!(f, "more than {} sources; --limit or --until takes a part", crate::limits::REPLAY_SOURCES_MAX)
@@ -311,13 +311,13 @@ impl fmt::Display for ReplayError {
                 "{address} cannot ask any --server: there is none of its address family; name one too, or say \
                  --sources sockets"
             ),
-            Self::Stranger(address) => write!(
+            Self::ForeignSource(address) => write!(
                 f,
                 "{address} is a source of the trace and no address of this machine: answers would not come back. In a \
                  network namespace `ip route add local 0.0.0.0/0 dev lo` makes every address its own; otherwise say \
                  --sources prefix or --sources sockets"
             ),
-            Self::NotHere(prefix) => {
+            Self::PrefixNotLocal(prefix) => {
                 write!(f, "{prefix} is none of this machine: `ip route add local {prefix} dev lo` makes it so")
             }
             Self::OpenFiles { wanted, open_files_max } => write!(

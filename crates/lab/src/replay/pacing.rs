@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn intervals_are_of_neighbours_and_workers_add_up() {
+    fn interval_errors_merge_over_workers() {
         let (mut one, mut two) = (Pacing::default(), Pacing::default());
         // 5, 5, 45 and 15 late: the same, 40 more, 30 less.
         for (planned_ns, now_ns) in [(0, 5), (100, 105), (200, 245), (300, 315)] {

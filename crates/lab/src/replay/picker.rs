@@ -25,12 +25,12 @@ pub struct Selection {
     /// All of them over this transport; otherwise each over its own.
     pub transport: Option<Transport>,
     /// Where the trace is the share of one process of several that send it together.
-    pub share: Option<Share>,
+    pub partition: Option<Partition>,
 }
 
 /// What one process of several that send a trace together knows of the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Share {
+pub struct Partition {
     /// The time of the trace at which the run begins, for all of them; a share begins later.
     pub origin_ns: u64,
     /// Which of them it is, from 0.
@@ -41,7 +41,7 @@ pub struct Share {
 
 impl Default for Selection {
     fn default() -> Self {
-        Self { from: Duration::ZERO, until: None, limit: None, speed: 1.0, transport: None, share: None }
+        Self { from: Duration::ZERO, until: None, limit: None, speed: 1.0, transport: None, partition: None }
     }
 }
 
@@ -83,7 +83,7 @@ pub(super) struct Picker {
 impl Picker {
     pub(super) fn new(selection: Selection) -> Self {
         let mut timeline = Timeline::default();
-        let first_ns = selection.share.map(|share| timeline.advance(share.origin_ns));
+        let first_ns = selection.partition.map(|partition| timeline.advance(partition.origin_ns));
         Self { selection, mutator: None, timeline, first_ns, picked: 0, responses: 0, too_long: 0 }
     }
 
@@ -181,14 +181,14 @@ mod tests {
     }
 
     #[test]
-    fn queries_begin_at_zero_and_keep_their_distances() {
+    fn queries_start_at_zero_and_keep_their_intervals() {
         let (queries, picker) = picked(Selection::default(), &messages());
         assert_eq!(queries, [(0, 13), (SECOND, 14), (2 * SECOND, 15), (3 * SECOND, 16), (4 * SECOND, 17)]);
         assert_eq!((picker.responses, picker.too_long), (5, 0));
     }
 
     #[test]
-    fn a_part_is_as_long_as_it_was() {
+    fn a_selection_keeps_its_duration() {
         // The first message is the response, half a second before the first query.
         let from = Duration::from_millis(1_500);
         let until = Some(Duration::from_millis(3_500));
@@ -199,14 +199,14 @@ mod tests {
     }
 
     #[test]
-    fn a_share_begins_when_the_run_does() {
-        let share = Some(Share { origin_ns: SECOND / 4, index: 1, count: 2 });
-        let (queries, _) = picked(Selection { share, limit: Some(2), ..Selection::default() }, &messages());
+    fn a_partition_starts_with_the_run() {
+        let partition = Some(Partition { origin_ns: SECOND / 4, index: 1, count: 2 });
+        let (queries, _) = picked(Selection { partition, limit: Some(2), ..Selection::default() }, &messages());
         assert_eq!(queries, [(SECOND * 3 / 4, 13), (SECOND * 7 / 4, 14)]);
     }
 
     #[test]
-    fn what_is_longer_than_the_engine_sends_is_counted() {
+    fn too_long_queries_are_counted() {
         let (queries, picker) =
             picked(Selection::default(), &[(0, vec![0; QUERY_BYTES_MAX]), (1, vec![0; QUERY_BYTES_MAX + 1])]);
         assert_eq!((queries, picker.too_long), (vec![(0, QUERY_BYTES_MAX)], 1));

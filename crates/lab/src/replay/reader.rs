@@ -7,12 +7,12 @@ use super::Replay;
 use super::block::Block;
 use super::feed::Feed;
 use super::input::Opened;
-use super::order::Ordered;
-use super::outlets::{Outlet, Outlets, Patience, gather, locked};
 use super::picker::{Pick, Picker};
+use super::reorder_buffer::ReorderBuffer;
+use super::worker_queues::{FlushDelay, WorkerQueue, WorkerQueues, flush_periodically, locked};
 use crate::engine::lower_this_thread;
 use crate::limits::{REPLAY_BLOCK_BYTES, REPLAY_BLOCKS_MIN, REPLAY_WINDOW_BYTES};
-use crate::mutation::{Leash, LiveEnd};
+use crate::mutation::{KillHandle, StreamEnd};
 use ::trace::TraceError;
 use std::collections::VecDeque;
 use std::io;
@@ -26,7 +26,7 @@ pub(crate) struct Reading {
     /// One for each worker.
     feeds: VecDeque<Feed>,
     thread: JoinHandle<SecondReading>,
-    leash: KilledAtLast,
+    kill_handle: KillOnDrop,
 }
 
 /// What became of the second reading, beside the first.
@@ -41,9 +41,9 @@ pub struct SecondReading {
 }
 
 /// A program is not left behind, wherever a run ends.
-struct KilledAtLast(Leash);
+struct KillOnDrop(KillHandle);
 
-impl Drop for KilledAtLast {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         self.0.stop_unless_read();
     }
@@ -56,30 +56,30 @@ impl Reading {
     /// When there is no thread to be had.
     pub(crate) fn start(replay: &Replay, worker_count: usize) -> io::Result<Self> {
         let block_count = (REPLAY_WINDOW_BYTES / REPLAY_BLOCK_BYTES / worker_count).max(REPLAY_BLOCKS_MIN);
-        Self::with(replay, worker_count, block_count, Patience::default())
+        Self::with(replay, worker_count, block_count, FlushDelay::default())
     }
 
-    /// The same with so many blocks for each worker, and so much patience with a program.
-    fn with(replay: &Replay, worker_count: usize, block_count: usize, patience: Patience) -> io::Result<Self> {
+    /// The same, with this number of blocks for each worker and these flush delays for a program.
+    fn with(replay: &Replay, worker_count: usize, block_count: usize, delay: FlushDelay) -> io::Result<Self> {
         let is_loaded = Arc::new(AtomicBool::new(false));
-        let (mut ways, mut feeds) = (Vec::new(), VecDeque::new());
+        let (mut queues, mut feeds) = (Vec::new(), VecDeque::new());
         for index in 0..worker_count {
-            let (home, emptied) = channel();
+            let (give_back, emptied) = channel();
             let (full, blocks) = channel();
             for _ in 0..block_count {
                 // The other end is still in this function.
-                let _sent = home.send(Block::default());
+                let _sent = give_back.send(Block::default());
             }
-            ways.push(Outlet { emptied, full, block: None });
-            let client_count = replay.places(worker_count).filter(|&(worker, _)| worker == index).count();
-            feeds.push_back(Feed::new(replay, client_count, blocks, home, Arc::clone(&is_loaded)));
+            queues.push(WorkerQueue { emptied, full, block: None });
+            let client_count = replay.assignments(worker_count).filter(|&(worker, _)| worker == index).count();
+            feeds.push_back(Feed::new(replay, client_count, blocks, give_back, Arc::clone(&is_loaded)));
         }
-        let places = replay.places(worker_count).collect();
-        let outlets = Arc::new(Mutex::new(Outlets::new(places, ways, is_loaded)));
-        let tell_first = replay.input.is_live().then(|| gatherer(&outlets, patience)).transpose()?;
-        let reader = Reader { replay: replay.clone(), outlets, tell_first };
-        let leash = Leash::default();
-        let held = leash.clone();
+        let assignments = replay.assignments(worker_count).collect();
+        let queues = Arc::new(Mutex::new(WorkerQueues::new(assignments, queues, is_loaded)));
+        let first_query = replay.input.is_live().then(|| start_flusher(&queues, delay)).transpose()?;
+        let reader = Reader { replay: replay.clone(), queues, first_query };
+        let kill_handle = KillHandle::default();
+        let held = kill_handle.clone();
         let read = move || {
             // A program that is started from here gives way like this thread.
             lower_this_thread();
@@ -89,7 +89,7 @@ impl Reading {
             }
         };
         let thread = std::thread::Builder::new().name("trace".into()).spawn(read)?;
-        Ok(Self { feeds, thread, leash: KilledAtLast(leash) })
+        Ok(Self { feeds, thread, kill_handle: KillOnDrop(kill_handle) })
     }
 
     /// The feed of the next worker.
@@ -100,24 +100,24 @@ impl Reading {
     /// Waits for the reader, whose feeds are gone.
     pub(crate) fn finish(self) -> SecondReading {
         drop(self.feeds);
-        drop(self.leash);
+        drop(self.kill_handle);
         let panicked = |_| SecondReading { unread: Some("its reader panicked".into()), ..SecondReading::default() };
         self.thread.join().unwrap_or_else(panicked)
     }
 }
 
 /// Starts a thread that hands over what a program has written; gives how it is told of the first query.
-fn gatherer(outlets: &Arc<Mutex<Outlets>>, patience: Patience) -> io::Result<Sender<()>> {
-    let (outlets, (tell, first)) = (Arc::clone(outlets), channel());
-    std::thread::Builder::new().name("gather".into()).spawn(move || gather(&outlets, &first, patience))?;
+fn start_flusher(queues: &Arc<Mutex<WorkerQueues>>, delay: FlushDelay) -> io::Result<Sender<()>> {
+    let (queues, (tell, first)) = (Arc::clone(queues), channel());
+    std::thread::Builder::new().name("gather".into()).spawn(move || flush_periodically(&queues, &first, delay))?;
     Ok(tell)
 }
 
 struct Reader {
     replay: Replay,
-    outlets: Arc<Mutex<Outlets>>,
+    queues: Arc<Mutex<WorkerQueues>>,
     /// Where a program writes what is read.
-    tell_first: Option<Sender<()>>,
+    first_query: Option<Sender<()>>,
 }
 
 /// Why no more is read.
@@ -135,15 +135,15 @@ enum End {
 impl Reader {
     fn read(self, opened: Opened) -> SecondReading {
         let Opened { reader, program } = opened;
-        let mut trace = Ordered::new(reader, self.replay.survey.is_sorted);
-        let mut told = SecondReading::default();
+        let mut trace = ReorderBuffer::new(reader, self.replay.survey.is_sorted);
+        let mut outcome = SecondReading::default();
         // The first reading has tried the rules.
-        let picker = Picker::new(self.replay.selection).after(self.replay.input.rules_left());
-        let Ok(mut picker) = picker else { return told };
+        let picker = Picker::new(self.replay.selection).after(self.replay.input.remaining_rules());
+        let Ok(mut picker) = picker else { return outcome };
         let mut queries = 0;
-        let mut untold = self.tell_first.as_ref();
+        let mut unsignalled = self.first_query.as_ref();
         // Nobody else wants it but who hands over what a program has written.
-        let mut own = untold.is_none().then(|| locked(&self.outlets));
+        let mut own = unsignalled.is_none().then(|| locked(&self.queues));
         let end = loop {
             if picker.is_done() {
                 break End::Enough;
@@ -159,48 +159,48 @@ impl Reader {
             };
             queries += 1;
             let Some(&number) = self.replay.survey.numbers.get(&(query.source, query.transport)) else {
-                told.newcomers += 1;
+                outcome.newcomers += 1;
                 continue;
             };
             let is_taken = match &mut own {
-                Some(outlets) => outlets.put(number, &query),
-                None => locked(&self.outlets).put(number, &query),
+                Some(queues) => queues.put(number, &query),
+                None => locked(&self.queues).put(number, &query),
             };
             if !is_taken {
                 break End::Untaken;
             }
-            if let Some(tell_first) = untold.take() {
-                let _told = tell_first.send(());
+            if let Some(first_query) = unsignalled.take() {
+                let _told = first_query.send(());
             }
         };
         if let (End::Read, Some(program)) = (&end, &program) {
-            program.leash().note_read();
+            program.kill_handle().note_read();
         }
         // Workers wait neither for the end of a program nor for what it says.
-        own.get_or_insert_with(|| locked(&self.outlets)).close();
+        own.get_or_insert_with(|| locked(&self.queues)).close();
         drop(own);
         let is_known = self.replay.survey.damaged.is_some();
         let (is_whole, unread) = match (end, program) {
             (End::Read, None) | (End::Enough, _) => (true, None),
             (End::Untaken, _) => (false, None),
             (End::Read, Some(program)) => match program.end(trace.tally()) {
-                Ok(LiveEnd::Whole) => (true, None),
-                Ok(LiveEnd::Damaged(reason)) => (is_known, Some(reason).filter(|_| !is_known)),
-                Ok(LiveEnd::Stopped) => (false, None),
+                Ok(StreamEnd::Whole) => (true, None),
+                Ok(StreamEnd::Damaged(reason)) => (is_known, Some(reason).filter(|_| !is_known)),
+                Ok(StreamEnd::Stopped) => (false, None),
                 Err(reason) => (false, Some(reason)),
             },
             (End::Damage(error), Some(program)) => (false, Some(program.unread(&error))),
             // The first reading has told of it already.
             (End::Damage(error), None) => (is_known, Some(error.to_string()).filter(|_| !is_known)),
         };
-        told.queries = is_whole.then_some(queries);
-        SecondReading { unread, ..told }
+        outcome.queries = is_whole.then_some(queries);
+        SecondReading { unread, ..outcome }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Manner, Route, Selection, Sources};
+    use super::super::{ReplayMode, Route, Selection, Sources};
     use super::*;
     use crate::engine::Transport;
     use crate::population::Server;
@@ -245,8 +245,8 @@ mod tests {
             rules: None,
             live,
         };
-        let manner = Manner { is_dependent, ..Manner::default() };
-        Replay::new(&path, ::trace::Options::default(), Selection::default(), manner, &route).unwrap()
+        let mode = ReplayMode { is_dependent, ..ReplayMode::default() };
+        Replay::new(&path, ::trace::Options::default(), Selection::default(), mode, &route).unwrap()
     }
 
     fn number(message: &[u8]) -> u64 {
@@ -266,10 +266,10 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_that_is_longer_than_the_window_comes_whole_and_in_order() {
+    fn a_trace_longer_than_the_window_is_read_whole_and_in_order() {
         let replay = replay("window", false);
         for worker_count in [1, 2, 4] {
-            let mut reading = Reading::with(&replay, worker_count, 2, Patience::default()).unwrap();
+            let mut reading = Reading::with(&replay, worker_count, 2, FlushDelay::default()).unwrap();
             let mut feeds: Vec<_> = std::iter::from_fn(|| reading.next_feed()).collect();
             let mut taken = vec![Vec::new(); worker_count];
             let start = Instant::now();
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_wrote_before_it_rests_is_there_while_it_rests() {
+    fn output_of_a_pausing_program_is_flushed_to_workers() {
         const REST: Duration = Duration::from_secs(5);
         let been = std::env::temp_dir().join(format!("catlab-rests-{}", std::process::id()));
         let _gone = std::fs::remove_file(&been);
@@ -305,9 +305,9 @@ mod tests {
             rest = REST.as_secs()
         );
         let replay = through("rests", false, Some(live));
-        let patience = Patience { load: Duration::from_millis(50), gather: Duration::from_millis(5) };
+        let delay = FlushDelay { load: Duration::from_millis(50), flush_periodically: Duration::from_millis(5) };
         let start = Instant::now();
-        let mut reading = Reading::with(&replay, 1, 64, patience).unwrap();
+        let mut reading = Reading::with(&replay, 1, 64, delay).unwrap();
         let (mut feed, mut taken) = (reading.next_feed().unwrap(), Vec::new());
         while taken.len() < 990 {
             assert!(start.elapsed() < REST - Duration::from_millis(500), "{} while it rests", taken.len());
@@ -327,9 +327,9 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_ends_with_its_workers() {
+    fn the_reader_stops_when_its_workers_do() {
         let replay = replay("end", false);
-        let mut reading = Reading::with(&replay, 2, 2, Patience::default()).unwrap();
+        let mut reading = Reading::with(&replay, 2, 2, FlushDelay::default()).unwrap();
         let mut feed = reading.next_feed().unwrap();
         let start = Instant::now();
         while !feed.is_loaded() {
@@ -343,9 +343,9 @@ mod tests {
     }
 
     #[test]
-    fn dependent_queries_of_a_client_go_one_after_the_other_and_others_pass() {
+    fn dependent_queries_do_not_block_other_clients() {
         let replay = replay("dependent", true);
-        let mut reading = Reading::with(&replay, 1, 2, Patience::default()).unwrap();
+        let mut reading = Reading::with(&replay, 1, 2, FlushDelay::default()).unwrap();
         let mut feed = reading.next_feed().unwrap();
         let (mut taken, mut now) = (Vec::new(), 0);
         let start = Instant::now();

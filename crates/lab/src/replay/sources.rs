@@ -110,11 +110,11 @@ impl Sources {
     ) -> Result<Self, ReplayError> {
         let has_family = |is_ipv4: bool| servers.iter().any(|server| server.is_ipv4() == is_ipv4);
         let apart = || survey.clients.iter().find(|client| !has_family(client.address.is_ipv4()));
-        let stranger = || first_stranger(survey);
+        let stranger = || first_foreign_address(survey);
         match wanted {
             Some(Self::Addresses) => match (apart(), stranger()) {
                 (Some(client), _) => Err(ReplayError::Family(client.address)),
-                (None, Some(address)) => Err(ReplayError::Stranger(address)),
+                (None, Some(address)) => Err(ReplayError::ForeignSource(address)),
                 (None, None) => Ok(Self::Addresses),
             },
             Some(Self::Sockets) => check_sockets(survey, open_files_max),
@@ -123,7 +123,7 @@ impl Sources {
             }
             Some(Self::Prefix(prefix)) => match is_local(prefix.address(0)) {
                 true => Ok(Self::Prefix(prefix)),
-                false => Err(ReplayError::NotHere(prefix)),
+                false => Err(ReplayError::PrefixNotLocal(prefix)),
             },
             None if apart().is_none() && stranger().is_none() => Ok(Self::Addresses),
             None if servers.iter().all(|server| server.is_ipv4() && server.ip().is_loopback()) => {
@@ -160,7 +160,7 @@ fn check_sockets(survey: &Survey, open_files_max: u64) -> Result<Sources, Replay
 }
 
 /// A source that is no address of this machine, by a look at some of them all over the trace.
-fn first_stranger(survey: &Survey) -> Option<IpAddr> {
+fn first_foreign_address(survey: &Survey) -> Option<IpAddr> {
     let step = survey.clients.len().div_ceil(REPLAY_ADDRESSES_CHECKED).max(1);
     survey.clients.iter().step_by(step).map(|client| client.address).find(|&address| !is_local(address))
 }
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_have_addresses_apart_as_long_as_there_are_any() {
+    fn sources_get_distinct_addresses_while_the_prefix_lasts() {
         let small = prefix("10.1.2.77/28");
         assert_eq!((small.to_string(), small.room()), ("10.1.2.64/28".into(), 14));
         let given: BTreeSet<IpAddr> = (0..14).map(|number| small.address(number)).collect();
@@ -212,14 +212,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_this_machines_is_known_without_a_packet() {
+    fn local_addresses_are_recognized_without_sending() {
         let local = |text: &str| is_local(text.parse().unwrap());
         assert!(local("127.0.0.1") && local("127.200.3.4"));
         assert!(!local("192.0.2.1") && !local("0.0.0.0") && !local("224.0.0.1") && !local("2001:db8::1"));
     }
 
     #[test]
-    fn words_are_read_as_they_are_written() {
+    fn sources_survive_parse_and_display() {
         for text in ["addresses", "sockets", "prefix=127.0.0.0/8", "prefix=fd00::/64"] {
             assert_eq!(text.parse::<Sources>().unwrap().to_string(), text);
         }

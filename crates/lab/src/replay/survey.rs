@@ -2,11 +2,11 @@
 
 use super::ReplayError;
 use super::input::{Input, Opened};
-use super::order::Ordered;
 use super::picker::{Pick, Picker, Selection};
+use super::reorder_buffer::ReorderBuffer;
 use crate::engine::Transport;
 use crate::limits::{REPLAY_SOURCES_MAX, RUN_MAX};
-use crate::mutation::{Leash, LiveEnd, no_lines};
+use crate::mutation::{KillHandle, StreamEnd, no_lines};
 use ::trace::{Group, Unread};
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -72,16 +72,16 @@ impl Survey {
 
     /// Gives none for a trace that is not in order, unless it is sorted.
     fn read(input: &Input, selection: Selection, is_sorting: bool) -> Result<Option<Self>, ReplayError> {
-        let mut picker = Picker::new(selection).after(input.rules_left()).map_err(ReplayError::Rules)?;
-        let Opened { reader, mut program } = input.open(Leash::default())?;
-        let mut trace = Ordered::new(reader, is_sorting);
+        let mut picker = Picker::new(selection).after(input.remaining_rules()).map_err(ReplayError::Rules)?;
+        let Opened { reader, mut program } = input.open(KillHandle::default())?;
+        let mut trace = ReorderBuffer::new(reader, is_sorting);
         let (mut survey, mut sources) = (Self::default(), HashMap::new());
         while !picker.is_done() {
             match trace.next() {
                 Ok(None) => {
                     if let Some(program) = program.take() {
                         let end = program.end(trace.tally()).map_err(ReplayError::Program)?;
-                        survey.damaged = if let LiveEnd::Damaged(reason) = end { Some(reason) } else { None };
+                        survey.damaged = if let StreamEnd::Damaged(reason) = end { Some(reason) } else { None };
                     }
                     break;
                 }
@@ -98,8 +98,8 @@ impl Survey {
                     Pick::Nothing => {}
                     Pick::Query(query) => {
                         survey.queries += 1;
-                        survey.plan(query.planned_ns);
-                        survey.meet(query.source, query.transport, &mut sources)?;
+                        survey.count_planned(query.planned_ns);
+                        survey.add_client(query.source, query.transport, &mut sources)?;
                     }
                 },
             }
@@ -126,7 +126,7 @@ impl Survey {
         Ok(Some(survey))
     }
 
-    fn plan(&mut self, planned_ns: u64) {
+    fn count_planned(&mut self, planned_ns: u64) {
         if self.queries == 1 {
             self.first_ns = planned_ns;
         }
@@ -141,7 +141,7 @@ impl Survey {
         self.by_second[second as usize] += 1;
     }
 
-    fn meet(
+    fn add_client(
         &mut self,
         address: IpAddr,
         transport: Transport,

@@ -1,7 +1,7 @@
 //! What each of several hosts that carried a run out together did: whether its share can be trusted.
 
 use super::{Summary, Validity};
-use crate::fleet::Offset;
+use crate::fleet::ClockOffset;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
@@ -14,7 +14,7 @@ pub struct AgentFigures {
     pub host: String,
     /// Queries that it was to send, where that is known before.
     pub planned: Option<u64>,
-    /// Queries that it sent; of one that was lost as far as its last sign of life tells.
+    /// Queries that it sent; of one that was lost as of its last heartbeat.
     pub sent: u64,
     /// Of these, answered in time.
     pub answered: u64,
@@ -38,7 +38,7 @@ pub struct AgentFigures {
 impl AgentFigures {
     /// Of one whose clock is so far from ours, before anything is known of its run.
     #[must_use]
-    pub fn new(name: &str, host: &str, planned: Option<u64>, clock: Offset) -> Self {
+    pub fn new(name: &str, host: &str, planned: Option<u64>, clock: ClockOffset) -> Self {
         Self {
             name: name.to_owned(),
             host: host.to_owned(),
@@ -110,8 +110,8 @@ mod tests {
 
     #[test]
     fn what_was_not_sent_is_said() {
-        let clock = Offset { ahead_ns: -1_500, uncertainty_ns: 40_000 };
-        let lost = AgentFigures::new("east", "host1", Some(1_000), clock).lost(250, "no sign of life".into());
+        let clock = ClockOffset { ahead_ns: -1_500, uncertainty_ns: 40_000 };
+        let lost = AgentFigures::new("east", "host1", Some(1_000), clock).lost(250, "no heartbeat".into());
         let reason = &lost.validity.reasons[0];
         assert!(reason.contains("it had sent 250, 750 were not sent") && !lost.validity.valid, "{reason}");
         let mut line = String::new();

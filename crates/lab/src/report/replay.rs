@@ -3,7 +3,7 @@
 use super::merge::bound;
 use crate::engine::{Outcome, Pace, Plan};
 use crate::measure::Quantiles;
-use crate::replay::{Late, Pacing, Replay, SecondReading, Survey};
+use crate::replay::{LatePolicy, Pacing, Replay, SecondReading, Survey};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::path::Path;
@@ -149,7 +149,7 @@ impl ReplayFigures {
         let Pace::Traced(replay) = &plan.pace else { return None };
         let mut pacing = Pacing::default();
         outcome.workers.iter().filter_map(|worker| worker.pacing.as_deref()).for_each(|own| pacing.merge(own));
-        let is_timed = !replay.manner().is_fast;
+        let is_timed = !replay.mode().is_fast;
         Some(Self {
             send_error_us: is_timed.then(|| Quantiles::of(&outcome.total.send_lag)),
             interval_error_us: is_timed.then(|| Quantiles::of(&pacing.interval_error)),
@@ -253,7 +253,7 @@ impl ReplayOf {
     }
 
     fn new(replay: &Replay, again: &SecondReading, pacing: &Pacing) -> Self {
-        let (survey, manner, us) = (replay.survey(), replay.manner(), 1e6);
+        let (survey, mode, us) = (replay.survey(), replay.mode(), 1e6);
         Self {
             trace: replay.trace().display().to_string(),
             queries: survey.queries,
@@ -262,13 +262,13 @@ impl ReplayOf {
             trace_seconds: survey.duration().as_secs_f64(),
             source_mode: replay.sources().to_string(),
             sources_share_addresses: replay.has_shared_addresses(),
-            timing: if manner.is_fast { "fast" } else { "trace" }.to_owned(),
+            timing: if mode.is_fast { "fast" } else { "trace" }.to_owned(),
             speed: replay.selection().speed,
-            dependent: manner.is_dependent,
-            late: if manner.late == Late::Slip { "slip" } else { "stop" }.to_owned(),
-            late_limit_us: match manner.late {
-                Late::Slip => None,
-                Late::Stop(limit) => Some(limit.as_secs_f64() * us),
+            dependent: mode.is_dependent,
+            late: if mode.late == LatePolicy::Slip { "slip" } else { "stop" }.to_owned(),
+            late_limit_us: match mode.late {
+                LatePolicy::Slip => None,
+                LatePolicy::Stop(limit) => Some(limit.as_secs_f64() * us),
             },
             stopped: pacing.stopped.map(|(planned, late)| [planned.as_secs_f64(), late.as_secs_f64() * us]),
             responses: survey.responses,

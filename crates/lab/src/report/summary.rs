@@ -2,7 +2,7 @@
 
 use super::{AgentFigures, Limit, LimitSide, ReplayFigures, Rules, Validity, judge};
 use crate::answers::WrongAnswer;
-use crate::engine::{Account, Outcome, Pace, Plan, Transport};
+use crate::engine::{Outcome, Pace, Plan, Transport, TransportResults};
 use crate::limits::START_LATE_MAX;
 use crate::measure::{Checked, ConnectionSecond, Quantiles, Row, Second};
 use crate::per_query::Written;
@@ -240,12 +240,12 @@ impl TransportSummary {
 
     /// Sums up one transport, its connections with it.
     #[must_use]
-    pub fn of(account: &Account) -> Self {
-        let total = &account.connection_total;
+    pub fn of(results: &TransportResults) -> Self {
+        let total = &results.connection_total;
         let has_any = total.opened + total.failed > 0;
         Self {
-            connections: has_any.then(|| ConnectionSummary::new(total, account.open_max, &account.total)),
-            ..Self::new(&account.total)
+            connections: has_any.then(|| ConnectionSummary::new(total, results.open_max, &results.total)),
+            ..Self::new(&results.total)
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Two judgements, each by a stated rule and with its evidence: whether a run is valid, and whether the tool or the
 //! server set its limit.
 
-use crate::engine::{Outcome, Pace, Plan, Tail, Transport, port_range};
+use crate::engine::{Outcome, Pace, Plan, Transport, WorkerTotals, port_range};
 use crate::limits::HANDSHAKE_WAIT_MAX;
 use crate::measure::Second;
 use crate::replay::{Pacing, SecondReading, Sources};
@@ -319,10 +319,10 @@ fn ports(plan: &Plan, outcome: &Outcome) -> Option<String> {
 
 /// Whether handshakes waited for this tool.
 fn handshakes(outcome: &Outcome) -> Option<String> {
-    let of = |count: fn(&Tail) -> u64| outcome.workers.iter().map(count).sum::<u64>();
-    let (steps, behind) = (of(|tail| tail.handshake_steps), of(|tail| tail.handshake_steps_behind));
-    let longest = outcome.workers.iter().map(|tail| tail.handshake_wait).max().unwrap_or_default();
-    let pauses = match of(|tail| tail.handshake_pauses) {
+    let of = |count: fn(&WorkerTotals) -> u64| outcome.workers.iter().map(count).sum::<u64>();
+    let (steps, behind) = (of(|totals| totals.handshake_steps), of(|totals| totals.handshake_steps_behind));
+    let longest = outcome.workers.iter().map(|totals| totals.handshake_wait).max().unwrap_or_default();
+    let pauses = match of(|totals| totals.handshake_pauses) {
         0 => String::new(),
         count => format!("; queries waited for them {count} times"),
     };
@@ -347,7 +347,7 @@ fn other_address(outcome: &Outcome) -> Option<String> {
 /// Share of the run's time that the busiest worker worked; waiting in a spin is no work.
 #[must_use]
 pub fn busiest(outcome: &Outcome) -> f64 {
-    let share = |worker: &Tail| {
+    let share = |worker: &WorkerTotals| {
         let work = worker.cpu.saturating_sub(worker.spun).as_secs_f64();
         work / worker.wall.as_secs_f64().max(1e-9)
     };

@@ -2,7 +2,7 @@
 
 use crate::engine::Endpoint;
 use crate::limits::QUERY_BYTES_MAX;
-use crate::population::{Cast, Crowd};
+use crate::population::{ClientScheduler, Clients};
 use crate::workload::Workload;
 use ::trace::{Message, Transport};
 use rand::{Rng, SeedableRng};
@@ -10,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-/// The longest trace: its times are nanoseconds in 64 bits, and a crowd plans no further.
+/// The longest trace: its times are nanoseconds in 64 bits, and a scheduler plans no further.
 const DURATION_MAX: Duration = Duration::from_secs(100 * 365 * 86_400);
 /// Ports of clients.
 const PORT_MIN: u16 = 1_024;
@@ -27,7 +27,7 @@ pub enum Turns {
         server: SocketAddr,
     },
     /// As the clients of a population do, each in its own time.
-    Population(Box<Cast>),
+    Population(Box<Clients>),
 }
 
 /// Where a trace ends: at whatever comes first.
@@ -53,7 +53,7 @@ pub struct Synthesis {
 
 enum Turning {
     Even { interval_ns: u64, clients: u64, server: SocketAddr },
-    Crowd { crowd: Box<Crowd>, endpoints: Vec<Endpoint>, thinks: Vec<bool> },
+    Population { scheduler: Box<ClientScheduler>, endpoints: Vec<Endpoint>, thinks: Vec<bool> },
 }
 
 /// Whose turn it is.
@@ -92,10 +92,10 @@ impl Synthesis {
                 }
                 (clients, Turning::Even { interval_ns, clients, server })
             }
-            Turns::Population(cast) => {
-                let crowd = Box::new(cast.crowd(0, 1, duration));
-                let endpoints = crowd.endpoints();
-                (endpoints.len() as u64, Turning::Crowd { crowd, endpoints, thinks: cast.thinks() })
+            Turns::Population(clients) => {
+                let scheduler = Box::new(clients.scheduler(0, 1, duration));
+                let endpoints = scheduler.endpoints();
+                (endpoints.len() as u64, Turning::Population { scheduler, endpoints, thinks: clients.thinks() })
             }
         };
         let addresses = Addresses::new(prefix, clients)?;
@@ -134,13 +134,13 @@ impl Synthesis {
                 transport: Transport::Udp,
                 server: *server,
             }),
-            Turning::Crowd { crowd, endpoints, thinks } => {
-                let (at_ns, client) = crowd.peek()?;
-                crowd.advance();
+            Turning::Population { scheduler, endpoints, thinks } => {
+                let (at_ns, client) = scheduler.peek()?;
+                scheduler.advance();
                 let endpoint = endpoints[client as usize];
-                if thinks[usize::from(endpoint.habits)] {
+                if thinks[usize::from(endpoint.policy)] {
                     // There is no server: whoever waits for an answer has it at once.
-                    crowd.settled(client, at_ns, true, 0);
+                    scheduler.settled(client, at_ns, true, 0);
                 }
                 let transport = Transport::ALL[endpoint.transport as usize];
                 Some(Turn { at_ns, client: client.into(), transport, server: endpoint.server })
@@ -267,10 +267,10 @@ think = { distribution = "constant", mean = 0.5 }
 "#;
         let population = Population::parse(text).unwrap();
         let workload = Workload::generated(population.generator(Extras::default(), 1).unwrap().unwrap());
-        let cast = Cast::new(population, &["192.0.2.53".parse().unwrap()], 1).unwrap();
+        let clients = Clients::new(population, &["192.0.2.53".parse().unwrap()], 1).unwrap();
         let end = End { count: None, duration: Some(Duration::from_secs(100)) };
         let prefix = ("2001:db8::".parse().unwrap(), 64);
-        let messages = all(Synthesis::new(Turns::Population(Box::new(cast)), workload, prefix, end, 1).unwrap());
+        let messages = all(Synthesis::new(Turns::Population(Box::new(clients)), workload, prefix, end, 1).unwrap());
         assert!(messages.is_sorted_by_key(|message| message.0));
         let mut counts = BTreeMap::<_, Vec<_>>::new();
         for (_, source, destination, transport, _) in &messages {

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_learned_is_sent() {
+    fn a_learned_cookie_is_sent() {
         let plain = query(Some([7; 8]));
         assert_eq!(learned(&plain), None);
         let both = [[7; 8], [1; 8], [2; 8]].concat();

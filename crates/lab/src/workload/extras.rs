@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_beyond_the_prefix_are_zero() {
+    fn subnet_bits_beyond_the_prefix_are_zero() {
         assert_eq!(subnet_option("192.0.2.255".parse().unwrap(), 25), [0, 1, 25, 0, 192, 0, 2, 128]);
         assert_eq!(subnet_option("2001:db8::1".parse().unwrap(), 32), [0, 2, 32, 0, 0x20, 1, 0x0d, 0xb8]);
         assert_eq!(subnet_option("192.0.2.1".parse().unwrap(), 0), [0, 1, 0, 0]);

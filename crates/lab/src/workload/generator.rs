@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_what_was_asked_for() {
+    fn shares_match_the_configuration() {
         let drawn = draw(&mut generator(Popularity::Uniform, 0.25), 40_000);
         let share = |which: &dyn Fn(&[u8]) -> bool| {
             drawn.iter().filter(|(question, _)| which(question)).map(|(_, count)| count).sum::<usize>() as f64

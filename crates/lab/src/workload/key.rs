@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slashes_of_a_secret_begin_no_comment() {
+    fn slashes_in_a_secret_are_not_comments() {
         let file = "key \"k\" { # \"made\"\nalgorithm \"hmac-sha256\"; secret \"MTIz//Nj\"; }; // \"x\"";
         assert_eq!(TsigKey::parse(file).unwrap().name.to_string(), "k.");
         assert!(TsigKey::parse(&file.replace("//Nj", "/?Nj")).is_err());
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_the_problem() {
         let error = |text: &str| TsigKey::parse(text).unwrap_err().to_string();
         assert!(error("key \"a\" { algorithm hmac-sha256; };").starts_with("no secret"), "{}", error("key { }"));
         assert!(error("hmac-md5:a:MTIzNDU2Nzg=").starts_with("hmac-md5 is not among"));

@@ -118,7 +118,7 @@ impl Workload {
 
     /// The share of worker `index` of `count`: of a list every `count`th message, of a generator its own stream.
     #[must_use]
-    pub fn share(&self, index: usize, count: usize) -> Self {
+    pub fn for_worker(&self, index: usize, count: usize) -> Self {
         let source = match &self.source {
             Source::Listed { messages, .. } => {
                 Source::Listed { messages: Arc::clone(messages), next: index, stride: count }
@@ -130,7 +130,7 @@ impl Workload {
         Self {
             source,
             learns_cookies: self.learns_cookies,
-            signer: self.signer.as_ref().map(|signer| signer.share(index)),
+            signer: self.signer.as_ref().map(|signer| signer.for_worker(index)),
         }
     }
 

@@ -28,7 +28,7 @@ impl Signer {
     /// The same for worker `index`. Its IDs begin as far from those of the others as there is room: 64 workers have a
     /// thousand each before two of them sign equal messages alike within one second.
     #[must_use]
-    pub fn share(&self, index: usize) -> Self {
+    pub fn for_worker(&self, index: usize) -> Self {
         Self { original_id: (index as u16).reverse_bits(), ..self.clone() }
     }
 
@@ -121,7 +121,7 @@ mod tests {
         let signer = Signer::new(TsigKey::parse("a:MTIzNDU2Nzg=").unwrap());
         let mut signed = std::collections::BTreeSet::new();
         for index in 0..64 {
-            let mut share = signer.share(index);
+            let mut share = signer.for_worker(index);
             for _ in 0..1_000 {
                 let mut out = [0; 256];
                 share.sign_at(&mut out, 12, 1);

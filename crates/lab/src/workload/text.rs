@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_the_problem() {
         assert_eq!(line("a.b", None).unwrap_err(), "no type after a.b; a line is NAME TYPE");
         assert_eq!(line("a..b A", None).unwrap_err(), "a..b is no name: it has an empty label or a bad escape");
         assert_eq!(line("a.b QQ", None).unwrap_err(), "QQ is no type; write its mnemonic or TYPE123");

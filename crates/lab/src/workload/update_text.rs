@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_the_problem() {
         let error = |text: &str| read_text(text).unwrap_err().to_string();
         assert_eq!(error("a.b\nadd x A\n"), "updates:2: add needs NAME TTL TYPE RDATA");
         assert_eq!(error("a.b\nchange x\n"), "updates:2: change is none of require, prohibit, add, delete and send");

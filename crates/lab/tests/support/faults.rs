@@ -1,6 +1,6 @@
 //! Servers with one fault each, timed from their first query on, as the run that asks them is.
 
-use lab::echo::{Asked, Fault, Faults};
+use lab::echo::{Fault, Faults, ReceivedQuery};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(crate) const OWED: Duration = Duration::from_millis(50);
 struct Since(OnceLock<Duration>);
 
 impl Since {
-    fn of(&self, asked: &Asked<'_>) -> Duration {
+    fn of(&self, asked: &ReceivedQuery<'_>) -> Duration {
         asked.at.saturating_sub(*self.0.get_or_init(|| asked.at))
     }
 }

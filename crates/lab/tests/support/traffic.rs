@@ -33,7 +33,7 @@ pub(crate) fn number(message: &[u8]) -> u64 {
 
 /// An echo over UDP whose fault depends on the number of the query.
 pub(crate) fn echo(fault: impl Fn(u64) -> Fault + Send + Sync + 'static) -> Echo {
-    let faults = Arc::new(move |asked: &lab::echo::Asked<'_>| fault(number(asked.message)));
+    let faults = Arc::new(move |asked: &lab::echo::ReceivedQuery<'_>| fault(number(asked.message)));
     Echo::start(&EchoPlan { faults, ..EchoPlan::new(&[Transport::Udp]).unwrap() }).unwrap()
 }
 

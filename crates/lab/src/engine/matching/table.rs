@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_answer_leaves_the_query_waiting() {
+    fn a_mismatch_leaves_the_query_in_flight() {
         let mut table = InFlight::new();
         let mut sent = query();
         table.enter(&mut sent, SENT);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn upper_bits_of_the_rcode_are_read() {
+    fn extended_rcodes_are_read() {
         for (rcode, upper, low) in [(0, 0, 0), (16, 1, 0), (23, 1, 7), (7, 200, 7)] {
             let mut table = InFlight::new();
             let mut sent = query();
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_sent_is_forgotten_wherever_it_stands() {
+    fn unsent_queries_are_removed_from_any_position() {
         let mut table = InFlight::new();
         let mut queries: Vec<_> = (0..3).map(|_| query()).collect();
         queries.iter_mut().for_each(|query| table.enter(query, SENT));
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_passed_over_is_not_taken_back() {
+    fn take_back_skips_passed_over_ids() {
         let mut table = InFlight::new();
         let mut enter = |at: u64, is_answered: bool| {
             let mut message = query();
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_run_out_and_come_back() {
+    fn exhausted_ids_become_free_again() {
         let mut table = InFlight::new();
         let mut first = query();
         table.enter(&mut first, SENT);

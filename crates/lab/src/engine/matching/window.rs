@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_timed_out_is_late_and_what_is_another_question_is_a_mismatch() {
+    fn late_answers_and_mismatches_are_told_apart() {
         let mut window = Window::default();
         let queries = entered(&mut window, 2);
         let mut other = answer(&queries[1]);

@@ -2,10 +2,10 @@
 
 use super::port::Port;
 use crate::engine::Transport::{self, Doq};
-use crate::engine::book::Book;
+use crate::engine::connection_pool::{ConnectionState, PooledConnection};
 use crate::engine::matching::Arrival;
-use crate::engine::roster::{Life, Member};
 use crate::engine::stream::framing::{Framing, frame};
+use crate::engine::worker_stats::WorkerStats;
 use crate::limits::{STREAM_MESSAGE_BYTES_MAX, STREAM_UNSENT_BYTES_MAX};
 use crate::measure::Sent;
 use quinn_proto::{
@@ -25,7 +25,7 @@ pub(super) struct Connection {
     pub(super) port: usize,
     /// The address of its client, where that has one of its own.
     source: Option<IpAddr>,
-    pub(super) life: Life,
+    pub(super) state: ConnectionState,
     /// Queries that wait for a stream, framed.
     pending: VecDeque<(u64, Vec<u8>)>,
     pending_bytes: usize,
@@ -55,13 +55,13 @@ pub(super) enum Step {
     Lost(String),
 }
 
-impl Member for Connection {
-    fn life(&self) -> &Life {
-        &self.life
+impl PooledConnection for Connection {
+    fn state(&self) -> &ConnectionState {
+        &self.state
     }
 
-    fn life_mut(&mut self) -> &mut Life {
-        &mut self.life
+    fn state_mut(&mut self) -> &mut ConnectionState {
+        &mut self.state
     }
 
     fn transport(&self) -> Transport {
@@ -69,7 +69,7 @@ impl Member for Connection {
     }
 
     fn has_room(&mut self) -> bool {
-        self.life.has_room() && self.pending_bytes < STREAM_UNSENT_BYTES_MAX
+        self.state.has_room() && self.pending_bytes < STREAM_UNSENT_BYTES_MAX
     }
 }
 
@@ -78,14 +78,14 @@ impl Connection {
         quic: QuicConnection,
         handle: ConnectionHandle,
         (port, source): (usize, Option<IpAddr>),
-        life: Life,
+        state: ConnectionState,
     ) -> Self {
         Self {
             quic,
             handle,
             port,
             source,
-            life,
+            state,
             pending: VecDeque::new(),
             pending_bytes: 0,
             early: Vec::new(),
@@ -100,7 +100,7 @@ impl Connection {
 
     /// Queues a query; gives its number. Its ID is zero (RFC 9250 4.2.1).
     pub(super) fn queue(&mut self, sent: Sent, message: &mut [u8]) -> u64 {
-        let number = self.life.window.enter_stream(message, sent);
+        let number = self.state.window.enter_stream(message, sent);
         let mut framed = Vec::with_capacity(message.len() + 2);
         frame(&mut framed, message);
         self.pending_bytes += framed.len();
@@ -118,7 +118,7 @@ impl Connection {
         self.quic.accepted_0rtt()
     }
 
-    /// When QUIC wants to be called, where that is news.
+    /// When QUIC wants to be called next, if that has changed.
     pub(super) fn next_wake(&mut self) -> Option<Instant> {
         let wake = self.quic.poll_timeout();
         let is_new = wake != self.wake;
@@ -136,7 +136,7 @@ impl Connection {
     }
 
     /// All that can be done at once: timers, events, queries, datagrams.
-    pub(super) fn advance(&mut self, port: &mut Port, book: &mut Book, now: Instant) -> Step {
+    pub(super) fn advance(&mut self, port: &mut Port, stats: &mut WorkerStats, now: Instant) -> Step {
         if self.quic.poll_timeout().is_some_and(|due| due <= now) {
             self.quic.handle_timeout(now);
         }
@@ -144,25 +144,25 @@ impl Connection {
         let mut step = Step::GoesOn;
         while let Some(event) = self.quic.poll() {
             match event {
-                Event::Connected => self.connected(book),
+                Event::Connected => self.connected(stats),
                 Event::ConnectionLost { reason } => step = Step::Lost(explain(reason)),
-                Event::Stream(StreamEvent::Readable { id }) => self.read(id, book),
-                Event::Stream(StreamEvent::Stopped { id, .. }) => self.lose(id, book),
+                Event::Stream(StreamEvent::Readable { id }) => self.read(id, stats),
+                Event::Stream(StreamEvent::Stopped { id, .. }) => self.lose(id, stats),
                 _ => {}
             }
         }
         if matches!(step, Step::GoesOn) {
-            self.open_streams(book);
+            self.open_streams(stats);
         }
-        port.transmit(&mut self.quic, self.source, now, &mut book.tail.refusals);
+        port.transmit(&mut self.quic, self.source, now, &mut stats.totals.refusals);
         port.exchange_events(self.handle, &mut self.quic);
         step
     }
 
-    fn connected(&mut self, book: &mut Book) {
-        let now = book.clock.now_ns();
-        self.life.opened(now);
-        book.connections(Doq, now).opened(now.saturating_sub(self.life.began_ns));
+    fn connected(&mut self, stats: &mut WorkerStats) {
+        let now = stats.clock.now_ns();
+        self.state.opened(now);
+        stats.connections(Doq, now).opened(now.saturating_sub(self.state.began_ns));
         let early = std::mem::take(&mut self.early);
         if self.quic.accepted_0rtt() {
             self.early_end = early.last().map_or(0, |(number, _)| number + 1);
@@ -176,8 +176,8 @@ impl Connection {
         }
     }
 
-    fn open_streams(&mut self, book: &mut Book) {
-        if self.pending.is_empty() || (!self.life.is_open && !self.quic.has_0rtt()) {
+    fn open_streams(&mut self, stats: &mut WorkerStats) {
+        if self.pending.is_empty() || (!self.state.is_open && !self.quic.has_0rtt()) {
             return;
         }
         while !self.pending.is_empty()
@@ -189,26 +189,26 @@ impl Connection {
             // RFC 9250 4.2: the query, and the end of this side of the stream. A query is smaller than any window.
             let is_written = stream.write(&framed) == Ok(framed.len()) && stream.finish().is_ok();
             if !is_written {
-                if let Some(sent) = self.life.window.lose(number) {
-                    book.lost(Doq, sent, book.clock.now_ns());
+                if let Some(sent) = self.state.window.lose(number) {
+                    stats.lost(Doq, sent, stats.clock.now_ns());
                 }
                 continue;
             }
             self.streams.insert(id, Exchange { number, framing: Framing::default(), bytes: 0 });
-            if !self.life.is_open {
+            if !self.state.is_open {
                 self.early.push((number, framed));
-                let now = book.clock.now_ns();
-                book.connections(Doq, now).early_queries += 1;
+                let now = stats.clock.now_ns();
+                stats.connections(Doq, now).early_queries += 1;
             }
         }
-        self.life.window.written(book.clock.now_ns());
+        self.state.window.written(stats.clock.now_ns());
     }
 
-    fn read(&mut self, id: StreamId, book: &mut Book) {
+    fn read(&mut self, id: StreamId, stats: &mut WorkerStats) {
         let Some(exchange) = self.streams.get_mut(&id) else { return };
         // What waited for this worker to have time had come before.
         let now = self.came_ns;
-        self.life.active_ns = now;
+        self.state.active_ns = now;
         let mut stream = self.quic.recv_stream(id);
         let Ok(mut chunks) = stream.read(true) else { return };
         let (mut is_over, mut is_reset) = (false, false);
@@ -216,13 +216,13 @@ impl Connection {
             match chunks.next(usize::MAX) {
                 Ok(Some(chunk)) => {
                     exchange.bytes += chunk.bytes.len();
-                    let (window, number, early_end) = (&mut self.life.window, exchange.number, self.early_end);
+                    let (window, number, early_end) = (&mut self.state.window, exchange.number, self.early_end);
                     exchange.framing.take(&chunk.bytes, |message| {
                         let (arrival, written_ns) = window.arrive_on(number, message);
                         if matches!(arrival, Arrival::Answer { .. }) && number < early_end {
-                            book.connections(Doq, now).early_answers += 1;
+                            stats.connections(Doq, now).early_answers += 1;
                         }
-                        book.arrived(Doq, now, message, arrival, written_ns);
+                        stats.arrived(Doq, now, message, arrival, written_ns);
                     });
                     is_reset |= exchange.bytes > STREAM_MESSAGE_BYTES_MAX + 2;
                 }
@@ -240,19 +240,19 @@ impl Connection {
         // The datagrams that follow from it are polled for after all events.
         let _transmits = chunks.finalize();
         if is_over && exchange.framing.partial_bytes() > 0 {
-            book.queries(Doq, now).stray += 1;
+            stats.queries(Doq, now).stray += 1;
         }
         if is_over || is_reset {
-            self.lose(id, book);
+            self.lose(id, stats);
         }
     }
 
     /// Nothing more comes on a stream: a query without an answer gets none.
-    fn lose(&mut self, id: StreamId, book: &mut Book) {
+    fn lose(&mut self, id: StreamId, stats: &mut WorkerStats) {
         if let Some(exchange) = self.streams.remove(&id)
-            && let Some(sent) = self.life.window.lose(exchange.number)
+            && let Some(sent) = self.state.window.lose(exchange.number)
         {
-            book.lost(Doq, sent, book.clock.now_ns());
+            stats.lost(Doq, sent, stats.clock.now_ns());
         }
     }
 

@@ -5,12 +5,12 @@ mod connection;
 // A client port, and the QUIC endpoint on it.
 mod port;
 
-use super::book::Book;
 use super::clock::{Clock, StampClock};
-use super::endpoint::{Endpoint, Habits};
+use super::connection_pool::{ConnectionPool, ConnectionState, PriorState, Route, Timers};
+use super::endpoint::{ConnectionPolicy, Endpoint};
 use super::matching::Unanswered;
-use super::roster::{Before, Life, Roster, Route, Timers};
 use super::tls::{Session, TlsConfigs, TlsPlan, explain};
+use super::worker_stats::WorkerStats;
 use super::{Plan, Transport::Doq};
 use crate::measure::Sent;
 use connection::{Connection, Step};
@@ -29,7 +29,7 @@ pub(super) struct Quic {
     /// The port to be read next.
     next_port: usize,
     stamps: StampClock,
-    roster: Roster<Connection>,
+    pool: ConnectionPool<Connection>,
     tls: TlsPlan,
     configs: TlsConfigs,
     /// For each kind of session.
@@ -48,7 +48,7 @@ impl Quic {
         plan: &Plan,
         index: usize,
         clients: Arc<[Endpoint]>,
-        habits: Arc<[Habits]>,
+        policies: Arc<[ConnectionPolicy]>,
         clock: Clock,
     ) -> io::Result<Self> {
         let own = || clients.iter().filter(|client| client.transport == Doq);
@@ -86,7 +86,7 @@ impl Quic {
             ports,
             next_port: 0,
             stamps: StampClock::new(clock),
-            roster: Roster::new(plan, clients, habits),
+            pool: ConnectionPool::new(plan, clients, policies),
             tls: plan.tls.clone(),
             quic_configs,
             configs,
@@ -96,149 +96,149 @@ impl Quic {
     }
 
     /// Every client opens its connection.
-    pub(super) fn open_all(&mut self, book: &mut Book) -> io::Result<()> {
-        self.roster.open_all();
-        self.open_more(book);
-        self.flush_ports(book)
+    pub(super) fn open_all(&mut self, stats: &mut WorkerStats) -> io::Result<()> {
+        self.pool.open_all();
+        self.open_more(stats);
+        self.flush_ports(stats)
     }
 
-    fn open_more(&mut self, book: &mut Book) {
-        while let Some(client) = self.roster.next_to_open() {
-            if let Some(slot) = self.open(book, client) {
-                self.drive(slot, book);
+    fn open_more(&mut self, stats: &mut WorkerStats) {
+        while let Some(client) = self.pool.next_to_open() {
+            if let Some(slot) = self.open(stats, client) {
+                self.drive(slot, stats);
             }
         }
     }
 
     /// The next client, in turn, that has room; one that has no connection has.
     pub(super) fn next_with_room(&mut self) -> Option<u32> {
-        self.roster.next_with_room()
+        self.pool.next_with_room()
     }
 
     /// Whether a query of a client may begin a handshake although so many go on that this thread cannot keep up.
     pub(super) fn would_overload(&mut self, client: u32) -> bool {
-        self.roster.would_overload(client)
+        self.pool.would_overload(client)
     }
 
     /// Queues a query on its client's connection, which is opened where there is none.
-    pub(super) fn send(&mut self, book: &mut Book, sent: Sent, message: &mut [u8]) {
-        book.queries(Doq, sent.sent_ns).sent(sent.sent_ns - sent.planned_ns, message.len());
+    pub(super) fn send(&mut self, stats: &mut WorkerStats, sent: Sent, message: &mut [u8]) {
+        stats.queries(Doq, sent.sent_ns).sent(sent.sent_ns - sent.planned_ns, message.len());
         let rng = &mut self.rng;
-        let slot = match self.roster.route(sent, |share| share >= 1.0 || rng.random::<f64>() < share) {
+        let slot = match self.pool.route(sent, |share| share >= 1.0 || rng.random::<f64>() < share) {
             Route::On(slot) => Some(slot),
-            Route::Open => self.open(book, sent.client),
+            Route::Open => self.open(stats, sent.client),
             Route::Nowhere => None,
         };
-        let Some((slot, connection)) = slot.and_then(|slot| self.roster.get(slot).map(|connection| (slot, connection)))
+        let Some((slot, connection)) = slot.and_then(|slot| self.pool.get(slot).map(|connection| (slot, connection)))
         else {
-            book.lost(Doq, Unanswered { sent, is_first: true }, sent.sent_ns);
+            stats.lost(Doq, Unanswered { sent, is_first: true }, sent.sent_ns);
             return;
         };
-        let is_first = connection.life.window.count() == 0;
+        let is_first = connection.state.window.count() == 0;
         let number = connection.queue(sent, message);
-        self.roster.queued(slot, sent, number);
-        book.connections(Doq, sent.sent_ns).reused_queries += u64::from(!is_first);
+        self.pool.queued(slot, sent, number);
+        stats.connections(Doq, sent.sent_ns).reused_queries += u64::from(!is_first);
     }
 
-    fn open(&mut self, book: &mut Book, client: u32) -> Option<u32> {
-        let endpoint = self.roster.endpoint(client);
-        let now = book.clock.now_ns();
+    fn open(&mut self, stats: &mut WorkerStats, client: u32) -> Option<u32> {
+        let endpoint = self.pool.endpoint(client);
+        let now = stats.clock.now_ns();
         // Each server has as many ports as every other, in turns.
         let start = client as usize % self.ports.len();
         let mut turns = (start..self.ports.len()).chain(0..start);
         let port = turns.find(|&port| self.ports[port].server() == endpoint.server)?;
-        let habits = self.roster.habits(client);
-        let session = habits.session(&mut self.rng);
+        let policy = self.pool.policy(client);
+        let session = policy.session(&mut self.rng);
         let name = self.tls.name.clone().unwrap_or_else(|| endpoint.server.ip().to_string());
         let (handle, state) = match self.ports[port].connect(self.quic_configs[session as usize].clone(), &name) {
             Ok(connected) => connected,
             Err(reason) => {
-                self.roster.failed(book, Doq, client, &reason, now);
+                self.pool.failed(stats, Doq, client, &reason, now);
                 return None;
             }
         };
         let connection =
-            Connection::new(state, handle, (port, endpoint.source), Life::new(client, habits.in_flight_max));
-        let slot = self.roster.vacant();
+            Connection::new(state, handle, (port, endpoint.source), ConnectionState::new(client, policy.in_flight_max));
+        let slot = self.pool.reserve_slot();
         self.ports[port].owns(handle, slot);
-        self.roster.add(slot, connection, now);
-        self.roster.mark(slot);
+        self.pool.add(slot, connection, now);
+        self.pool.mark(slot);
         Some(slot)
     }
 
     /// Lets a connection do all that it can do.
-    fn drive(&mut self, slot: u32, book: &mut Book) {
-        let Some(mut connection) = self.roster.take(slot) else { return };
-        let before = Before::of(&connection.life);
+    fn drive(&mut self, slot: u32, stats: &mut WorkerStats) {
+        let Some(mut connection) = self.pool.take(slot) else { return };
+        let before = PriorState::of(&connection.state);
         let now = Instant::now();
-        let step = connection.advance(&mut self.ports[connection.port], book, now);
-        if connection.life.is_open && !before.is_open() {
-            let connections = book.connections(Doq, connection.life.opened_ns);
+        let step = connection.advance(&mut self.ports[connection.port], stats, now);
+        if connection.state.is_open && !before.is_open() {
+            let connections = stats.connections(Doq, connection.state.opened_ns);
             // A certificate is looked at in every handshake in full, and in no other (RFC 8446 2.2).
             connections.resumed += u64::from(!connection.is_verified);
             connections.early_data += u64::from(connection.took_early_data());
         }
-        self.roster.settle(slot, &mut connection.life, &before);
+        self.pool.settle(slot, &mut connection.state, &before);
         match step {
-            Step::GoesOn if connection.life.is_done() => self.end(*connection, slot, None, book),
+            Step::GoesOn if connection.state.is_done() => self.end(*connection, slot, None, stats),
             Step::GoesOn => {
                 if let Some(wake) = connection.next_wake() {
-                    self.wakes.push(wake, slot, connection.life.generation);
+                    self.wakes.push(wake, slot, connection.state.generation);
                 }
-                self.roster.put(slot, connection);
+                self.pool.put(slot, connection);
             }
-            Step::Lost(reason) => self.end(*connection, slot, Some(reason), book),
+            Step::Lost(reason) => self.end(*connection, slot, Some(reason), stats),
         }
     }
 
-    fn drive_marked(&mut self, book: &mut Book) {
-        while let Some(slot) = self.roster.next_marked() {
-            self.drive(slot, book);
+    fn drive_marked(&mut self, stats: &mut WorkerStats) {
+        while let Some(slot) = self.pool.next_marked() {
+            self.drive(slot, stats);
         }
     }
 
     /// A connection ends: by us without a reason, by the server with one.
-    fn end(&mut self, mut connection: Connection, slot: u32, reason: Option<String>, book: &mut Book) {
-        let now = book.clock.now_ns();
-        self.roster.ended(slot, &mut connection, book, now);
+    fn end(&mut self, mut connection: Connection, slot: u32, reason: Option<String>, stats: &mut WorkerStats) {
+        let now = stats.clock.now_ns();
+        self.pool.ended(slot, &mut connection, stats, now);
         connection.close(&mut self.ports[connection.port], Instant::now());
-        if connection.life.is_open {
-            let lifetime = now.saturating_sub(connection.life.opened_ns);
-            book.connections(Doq, now).closed(reason.is_some(), lifetime);
+        if connection.state.is_open {
+            let lifetime = now.saturating_sub(connection.state.opened_ns);
+            stats.connections(Doq, now).closed(reason.is_some(), lifetime);
             return;
         }
-        let client = connection.life.client;
+        let client = connection.state.client;
         let refusal = connection.refusal.take();
         let is_certificate = refusal.is_some();
         let sentence = match (refusal, reason) {
-            (Some(error), _) => explain(&error, &self.tls, self.roster.endpoint(client).server),
+            (Some(error), _) => explain(&error, &self.tls, self.pool.endpoint(client).server),
             (None, Some(reason)) => reason,
             (None, None) => {
-                let seconds = self.roster.handshake_timeout().as_secs_f64();
+                let seconds = self.pool.handshake_timeout().as_secs_f64();
                 format!("it did not finish a handshake within {seconds} s")
             }
         };
-        self.roster.failed(book, Doq, client, &sentence, now);
-        book.is_hopeless |= is_certificate && !self.roster.has_opened();
+        self.pool.failed(stats, Doq, client, &sentence, now);
+        stats.must_abort |= is_certificate && !self.pool.has_opened();
     }
 
-    fn flush_ports(&mut self, book: &mut Book) -> io::Result<()> {
+    fn flush_ports(&mut self, stats: &mut WorkerStats) -> io::Result<()> {
         for port in &mut self.ports {
-            port.flush(&mut book.tail.refusals)?;
+            port.flush(&mut stats.totals.refusals)?;
         }
         Ok(())
     }
 
     /// Drives connections whose timers are due.
-    fn wake(&mut self, book: &mut Book, until_ns: u64) {
+    fn wake(&mut self, stats: &mut WorkerStats, until_ns: u64) {
         let now = Instant::now();
         while let Some((due, slot, generation)) = self.wakes.pop(now) {
-            if let Some(connection) = self.roster.get(slot)
-                && connection.life.generation == generation
+            if let Some(connection) = self.pool.get(slot)
+                && connection.state.generation == generation
                 && connection.wakes_at(due)
             {
-                self.drive(slot, book);
-                if book.clock.now_ns() >= until_ns {
+                self.drive(slot, stats);
+                if stats.clock.now_ns() >= until_ns {
                     return;
                 }
             }
@@ -246,18 +246,18 @@ impl Quic {
     }
 
     /// Takes datagrams in until there are no more, or the time is up; gives whether there were any.
-    fn take(&mut self, book: &mut Book, until_ns: u64) -> io::Result<bool> {
+    fn take(&mut self, stats: &mut WorkerStats, until_ns: u64) -> io::Result<bool> {
         let mut has_received = false;
         for _ in 0..self.ports.len() {
             let port = self.next_port;
-            if !self.ports[port].fill(&mut book.tail.refusals)? {
+            if !self.ports[port].fill(&mut stats.totals.refusals)? {
                 self.next_port = (port + 1) % self.ports.len();
                 continue;
             }
             has_received = true;
-            while self.ports[port].take(&mut self.roster, &self.configs, &mut self.stamps, book, until_ns)? {
-                self.drive_marked(book);
-                if book.clock.now_ns() >= until_ns {
+            while self.ports[port].take(&mut self.pool, &self.configs, &mut self.stamps, stats, until_ns)? {
+                self.drive_marked(stats);
+                if stats.clock.now_ns() >= until_ns {
                     return Ok(true);
                 }
             }
@@ -267,38 +267,38 @@ impl Quic {
     }
 }
 
-impl super::Lane for Quic {
+impl super::TransportDriver for Quic {
     fn waiting(&self) -> usize {
-        self.roster.waiting()
+        self.pool.waiting()
     }
 
     fn is_opening(&self) -> bool {
-        self.roster.is_opening()
+        self.pool.is_opening()
     }
 
     fn has_only_failed(&self) -> bool {
-        self.roster.has_only_failed()
+        self.pool.has_only_failed()
     }
 
-    fn flush(&mut self, book: &mut Book, _: u64) -> io::Result<()> {
-        self.drive_marked(book);
-        self.flush_ports(book)
+    fn flush(&mut self, stats: &mut WorkerStats, _: u64) -> io::Result<()> {
+        self.drive_marked(stats);
+        self.flush_ports(stats)
     }
 
-    fn receive(&mut self, book: &mut Book, until_ns: u64) -> io::Result<bool> {
-        let has_received = self.take(book, until_ns)?;
-        self.wake(book, until_ns);
-        self.open_more(book);
-        super::Lane::flush(self, book, 0)?;
+    fn receive(&mut self, stats: &mut WorkerStats, until_ns: u64) -> io::Result<bool> {
+        let has_received = self.take(stats, until_ns)?;
+        self.wake(stats, until_ns);
+        self.open_more(stats);
+        super::TransportDriver::flush(self, stats, 0)?;
         Ok(has_received)
     }
 
-    fn tick(&mut self, book: &mut Book, now: u64) -> io::Result<()> {
-        self.roster.expire_queries(book, now.saturating_sub(book.timeout_ns()));
-        while let Some((slot, connection)) = self.roster.next_overdue(now) {
-            self.end(*connection, slot, None, book);
+    fn tick(&mut self, stats: &mut WorkerStats, now: u64) -> io::Result<()> {
+        self.pool.expire_queries(stats, now.saturating_sub(stats.timeout_ns()));
+        while let Some((slot, connection)) = self.pool.next_overdue(now) {
+            self.end(*connection, slot, None, stats);
         }
-        self.flush_ports(book)
+        self.flush_ports(stats)
     }
 
     fn watch(&self, watched: &mut Vec<libc::pollfd>) {
@@ -311,17 +311,17 @@ impl super::Lane for Quic {
 
     fn restart(&mut self, clock: Clock) {
         self.stamps = StampClock::new(clock);
-        self.roster.restart();
+        self.pool.restart();
     }
 
-    fn finish(&mut self, book: &mut Book, is_broken_off: bool) -> io::Result<()> {
-        self.roster.finish(book, is_broken_off, |connection| {
+    fn finish(&mut self, stats: &mut WorkerStats, is_broken_off: bool) -> io::Result<()> {
+        self.pool.finish(stats, is_broken_off, |connection| {
             connection.close(&mut self.ports[connection.port], Instant::now());
         });
         for port in &mut self.ports {
-            port.flush(&mut book.tail.refusals)?;
-            book.tail.dropped += port.dropped();
-            book.hold_port(Doq, port.server());
+            port.flush(&mut stats.totals.refusals)?;
+            stats.totals.dropped += port.dropped();
+            stats.hold_port(Doq, port.server());
         }
         Ok(())
     }

@@ -3,12 +3,12 @@
 
 use super::connection::Connection;
 use crate::engine::Transport::Doq;
-use crate::engine::book::Book;
 use crate::engine::clock::StampClock;
-use crate::engine::roster::Roster;
+use crate::engine::connection_pool::ConnectionPool;
 use crate::engine::tls::TlsConfigs;
 use crate::engine::udp::batch::{self, Incoming, Outgoing};
 use crate::engine::udp::channel;
+use crate::engine::worker_stats::WorkerStats;
 use crate::limits::BATCH_COUNT;
 use bytes::BytesMut;
 use quinn_proto::{
@@ -105,10 +105,10 @@ impl Port {
     /// whether there were any.
     pub(super) fn take(
         &mut self,
-        roster: &mut Roster<Connection>,
+        pool: &mut ConnectionPool<Connection>,
         tls: &TlsConfigs,
         stamps: &mut StampClock,
-        book: &mut Book,
+        stats: &mut WorkerStats,
         until_ns: u64,
     ) -> io::Result<bool> {
         let most = if until_ns == u64::MAX { BATCH_COUNT } else { TAKE_COUNT };
@@ -116,9 +116,9 @@ impl Port {
         let has_any = !batch.is_empty();
         for index in batch {
             self.taken = index + 1;
-            let now_ns = book.clock.now_ns();
-            let at_ns = stamps.came(self.incoming.stamp(index), now_ns, &mut book.tail.unstamped);
-            self.give(index, (at_ns, now_ns), roster, tls, book)?;
+            let now_ns = stats.clock.now_ns();
+            let at_ns = stamps.came(self.incoming.stamp(index), now_ns, &mut stats.totals.unstamped);
+            self.give(index, (at_ns, now_ns), pool, tls, stats)?;
             if now_ns >= until_ns {
                 break;
             }
@@ -130,14 +130,14 @@ impl Port {
         &mut self,
         index: usize,
         (at_ns, now_ns): (u64, u64),
-        roster: &mut Roster<Connection>,
+        pool: &mut ConnectionPool<Connection>,
         tls: &TlsConfigs,
-        book: &mut Book,
+        stats: &mut WorkerStats,
     ) -> io::Result<()> {
         let is_another = |sender: &SocketAddr| (sender.ip(), sender.port()) != (self.server.ip(), self.server.port());
         if let Some(sender) = self.incoming.sender(index).filter(is_another) {
-            book.queries(Doq, at_ns).other_address += 1;
-            book.tail.other_address.get_or_insert((self.server, sender));
+            stats.queries(Doq, at_ns).other_address += 1;
+            stats.totals.other_address.get_or_insert((self.server, sender));
             return Ok(());
         }
         let datagram = BytesMut::from(self.incoming.message(index));
@@ -145,9 +145,9 @@ impl Port {
         match self.endpoint.handle(Instant::now(), self.server, None, None, datagram, &mut self.buffer) {
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
                 let slot = self.slots.get(handle.0).copied().unwrap_or(u32::MAX);
-                if let Some(connection) = roster.get(slot) {
-                    if !connection.life.is_open {
-                        book.handshake_step(at_ns, now_ns);
+                if let Some(connection) = pool.get(slot) {
+                    if !connection.state.is_open {
+                        stats.handshake_step(at_ns, now_ns);
                     }
                     let verified = tls.verified();
                     connection.handle_datagram(event, at_ns);
@@ -155,13 +155,13 @@ impl Port {
                         connection.is_verified = true;
                         connection.refusal = tls.take_refusal();
                     }
-                    roster.mark(slot);
+                    pool.mark(slot);
                 }
             }
             Some(DatagramEvent::Response(transmit)) => {
                 let bytes = std::mem::take(&mut self.buffer);
                 let source = self.incoming.destination(index);
-                self.push(&bytes[..transmit.size], source, &mut book.tail.refusals)?;
+                self.push(&bytes[..transmit.size], source, &mut stats.totals.refusals)?;
                 self.buffer = bytes;
             }
             // Nobody is served here.

@@ -4,8 +4,8 @@ use super::framing::{Framing, frame};
 use super::http::{Ended, HttpClient, HttpPlan};
 use super::link::Link;
 use crate::engine::Transport;
-use crate::engine::book::Book;
-use crate::engine::roster::{Life, Member};
+use crate::engine::connection_pool::{ConnectionState, PooledConnection};
+use crate::engine::worker_stats::WorkerStats;
 use crate::limits::STREAM_UNSENT_BYTES_MAX;
 use crate::measure::Sent;
 use rustls::HandshakeKind;
@@ -28,7 +28,7 @@ pub(super) struct Connection {
     pub(super) server: SocketAddr,
     /// `Host` of HTTP.
     pub(super) authority: Arc<str>,
-    pub(super) life: Life,
+    pub(super) state: ConnectionState,
     /// The server's certificate was not good: no other try will be better.
     pub(super) is_certificate_refused: bool,
 }
@@ -41,13 +41,13 @@ pub(super) enum Taken {
     Ended,
 }
 
-impl Member for Connection {
-    fn life(&self) -> &Life {
-        &self.life
+impl PooledConnection for Connection {
+    fn state(&self) -> &ConnectionState {
+        &self.state
     }
 
-    fn life_mut(&mut self) -> &mut Life {
-        &mut self.life
+    fn state_mut(&mut self) -> &mut ConnectionState {
+        &mut self.state
     }
 
     fn transport(&self) -> Transport {
@@ -55,7 +55,7 @@ impl Member for Connection {
     }
 
     fn has_room(&mut self) -> bool {
-        self.life.has_room()
+        self.state.has_room()
             && self.link.unsent_bytes() < STREAM_UNSENT_BYTES_MAX
             && match &mut self.protocol {
                 Protocol::Framed(_) => true,
@@ -69,25 +69,25 @@ impl Connection {
     pub(super) fn send(&mut self, sent: Sent, message: &mut [u8], plan: &HttpPlan) -> Result<u64, String> {
         match &mut self.protocol {
             Protocol::Framed(_) => {
-                let number = self.life.window.enter(message, sent);
+                let number = self.state.window.enter(message, sent);
                 frame(self.link.outgoing(), message);
                 Ok(number)
             }
             Protocol::Http(http) => {
-                let number = self.life.window.count();
+                let number = self.state.window.count();
                 message[..2].fill(0);
                 http.send(plan, &self.authority, number, message)?;
-                Ok(self.life.window.enter_stream(message, sent))
+                Ok(self.state.window.enter_stream(message, sent))
             }
         }
     }
 
     /// TCP is connected.
-    pub(super) fn tcp_connected(&mut self, book: &mut Book) {
-        let now = book.clock.now_ns();
-        book.connections(self.transport, now).tcp_connected(now.saturating_sub(self.life.began_ns));
+    pub(super) fn tcp_connected(&mut self, stats: &mut WorkerStats) {
+        let now = stats.clock.now_ns();
+        stats.connections(self.transport, now).tcp_connected(now.saturating_sub(self.state.began_ns));
         if self.link.tls().is_none() {
-            self.opened(book, now);
+            self.opened(stats, now);
         }
     }
 
@@ -95,8 +95,8 @@ impl Connection {
     ///
     /// # Errors
     /// A sentence, when the server does not speak HTTP/2.
-    pub(super) fn settle_handshake(&mut self, book: &mut Book) -> Result<(), String> {
-        if self.life.is_open || !self.link.is_connected() || self.link.is_handshaking() {
+    pub(super) fn settle_handshake(&mut self, stats: &mut WorkerStats) -> Result<(), String> {
+        if self.state.is_open || !self.link.is_connected() || self.link.is_handshaking() {
             return Ok(());
         }
         let Some(tls) = self.link.tls() else { return Ok(()) };
@@ -104,28 +104,28 @@ impl Connection {
             return Err("it speaks TLS, but no HTTP/2 (RFC 8484 5.2)".into());
         }
         let is_resumed = tls.handshake_kind() == Some(HandshakeKind::Resumed);
-        let now = book.clock.now_ns();
-        self.opened(book, now);
-        let connections = book.connections(self.transport, now);
+        let now = stats.clock.now_ns();
+        self.opened(stats, now);
+        let connections = stats.connections(self.transport, now);
         connections.resumed += u64::from(is_resumed);
         connections.early_data += u64::from(self.link.settle_early_data());
         Ok(())
     }
 
-    fn opened(&mut self, book: &mut Book, now: u64) {
-        self.life.opened(now);
-        book.connections(self.transport, now).opened(now.saturating_sub(self.life.began_ns));
+    fn opened(&mut self, stats: &mut WorkerStats, now: u64) {
+        self.state.opened(now);
+        stats.connections(self.transport, now).opened(now.saturating_sub(self.state.began_ns));
     }
 
-    /// Takes plain bytes in that came at `now`: answers go to the book.
-    pub(super) fn take(&mut self, bytes: &[u8], now: u64, book: &mut Book) -> Taken {
-        let (window, transport) = (&mut self.life.window, self.transport);
-        self.life.active_ns = now;
+    /// Takes plain bytes in that came at `now`: answers are counted in `stats`.
+    pub(super) fn take(&mut self, bytes: &[u8], now: u64, stats: &mut WorkerStats) -> Taken {
+        let (window, transport) = (&mut self.state.window, self.transport);
+        self.state.active_ns = now;
         match &mut self.protocol {
             Protocol::Framed(framing) => {
                 framing.take(bytes, |message| {
                     let (arrival, written_ns) = window.arrive(message);
-                    book.arrived(transport, now, message, arrival, written_ns);
+                    stats.arrived(transport, now, message, arrival, written_ns);
                 });
                 Taken::GoesOn
             }
@@ -133,13 +133,13 @@ impl Connection {
                 let mut each = |number: u64, ended: Ended<'_>| match ended {
                     Ended::Message(message) => {
                         let (arrival, written_ns) = window.arrive_on(number, message);
-                        book.arrived(transport, now, message, arrival, written_ns);
+                        stats.arrived(transport, now, message, arrival, written_ns);
                     }
                     // An answer that is none; its query times out.
-                    Ended::Refused => book.queries(transport, now).mismatched += 1,
+                    Ended::Refused => stats.queries(transport, now).mismatched += 1,
                     Ended::Reset => {
                         if let Some(sent) = window.lose(number) {
-                            book.lost(transport, sent, now);
+                            stats.lost(transport, sent, now);
                         }
                     }
                 };
@@ -153,8 +153,8 @@ impl Connection {
         if let Protocol::Http(http) = &mut self.protocol {
             http.drain_into(self.link.outgoing());
         }
-        if self.life.is_open {
-            self.life.window.written(now);
+        if self.state.is_open {
+            self.state.window.written(now);
         }
         self.link.flush()
     }

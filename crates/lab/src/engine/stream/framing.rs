@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_the_same_however_the_bytes_come() {
+    fn framing_does_not_depend_on_read_sizes() {
         let mut bytes = Vec::new();
         for length in [0usize, 1, 300, 12] {
             frame(&mut bytes, &vec![length as u8; length]);

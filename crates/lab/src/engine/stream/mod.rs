@@ -20,13 +20,13 @@ mod ports;
 
 pub use http::HttpPlan;
 
-use super::book::Book;
 use super::clock::{Clock, StampClock};
-use super::endpoint::{Endpoint, Habits};
+use super::connection_pool::{ConnectionPool, PriorState, Route};
+use super::endpoint::{ConnectionPolicy, Endpoint};
 use super::matching::Unanswered;
 use super::port_count::PortCount;
-use super::roster::{Before, Roster, Route};
 use super::system::memory;
+use super::worker_stats::WorkerStats;
 use super::{Plan, Transport};
 use crate::limits::{EVENTS_MAX, STREAM_READ_BYTES};
 use crate::measure::Sent;
@@ -47,7 +47,7 @@ pub(super) struct Streams {
     ready: Vec<Ready>,
     /// When they said so.
     told_ns: u64,
-    roster: Roster<Connection>,
+    pool: ConnectionPool<Connection>,
     opener: Opener,
     ports: PortCount,
     stamps: StampClock,
@@ -80,7 +80,7 @@ impl Streams {
         plan: &Plan,
         index: usize,
         clients: Arc<[Endpoint]>,
-        habits: Arc<[Habits]>,
+        policies: Arc<[ConnectionPolicy]>,
         clock: Clock,
     ) -> io::Result<Self> {
         Ok(Self {
@@ -89,7 +89,7 @@ impl Streams {
             ready: Vec::new(),
             told_ns: 0,
             opener: Opener::new(plan, index, &clients)?,
-            roster: Roster::new(plan, clients, habits),
+            pool: ConnectionPool::new(plan, clients, policies),
             ports: PortCount::default(),
             stamps: StampClock::new(clock),
             scratch: memory(STREAM_READ_BYTES),
@@ -98,75 +98,75 @@ impl Streams {
     }
 
     /// Every client opens its connection.
-    pub(super) fn open_all(&mut self, book: &mut Book) -> io::Result<()> {
-        self.roster.open_all();
-        self.open_more(book)
+    pub(super) fn open_all(&mut self, stats: &mut WorkerStats) -> io::Result<()> {
+        self.pool.open_all();
+        self.open_more(stats)
     }
 
-    fn open_more(&mut self, book: &mut Book) -> io::Result<()> {
-        while let Some(client) = self.roster.next_to_open() {
-            let transport = self.roster.endpoint(client).transport;
-            self.open(book, client, transport)?;
+    fn open_more(&mut self, stats: &mut WorkerStats) -> io::Result<()> {
+        while let Some(client) = self.pool.next_to_open() {
+            let transport = self.pool.endpoint(client).transport;
+            self.open(stats, client, transport)?;
         }
         Ok(())
     }
 
     /// The next client, in turn, that has room; one that has no connection has.
     pub(super) fn next_with_room(&mut self) -> Option<u32> {
-        self.roster.next_with_room()
+        self.pool.next_with_room()
     }
 
     /// Whether a query of a client may begin a handshake although so many go on that this thread cannot keep up.
     pub(super) fn would_overload(&mut self, client: u32) -> bool {
-        self.roster.would_overload(client)
+        self.pool.would_overload(client)
     }
 
     /// Queues a query on its client's connection, which is opened where there is none.
     pub(super) fn send(
         &mut self,
-        book: &mut Book,
+        stats: &mut WorkerStats,
         sent: Sent,
         transport: Transport,
         message: &mut [u8],
     ) -> io::Result<()> {
-        book.queries(transport, sent.sent_ns).sent(sent.sent_ns - sent.planned_ns, message.len());
+        stats.queries(transport, sent.sent_ns).sent(sent.sent_ns - sent.planned_ns, message.len());
         let opener = &mut self.opener;
-        let slot = match self.roster.route(sent, |share| opener.draws(share)) {
+        let slot = match self.pool.route(sent, |share| opener.draws(share)) {
             Route::On(slot) => Some(slot),
-            Route::Open => self.open(book, sent.client, transport)?,
+            Route::Open => self.open(stats, sent.client, transport)?,
             Route::Nowhere => None,
         };
-        let Some((slot, connection)) = slot.and_then(|slot| self.roster.get(slot).map(|connection| (slot, connection)))
+        let Some((slot, connection)) = slot.and_then(|slot| self.pool.get(slot).map(|connection| (slot, connection)))
         else {
-            book.lost(transport, Unanswered { sent, is_first: true }, sent.sent_ns);
+            stats.lost(transport, Unanswered { sent, is_first: true }, sent.sent_ns);
             return Ok(());
         };
-        let is_first = connection.life.window.count() == 0;
+        let is_first = connection.state.window.count() == 0;
         match connection.send(sent, message, &self.opener.http) {
-            Ok(number) => self.roster.queued(slot, sent, number),
+            Ok(number) => self.pool.queued(slot, sent, number),
             // HTTP/2 has ended; its connection will tell.
-            Err(_) => book.lost(transport, Unanswered { sent, is_first }, sent.sent_ns),
+            Err(_) => stats.lost(transport, Unanswered { sent, is_first }, sent.sent_ns),
         }
-        book.connections(transport, sent.sent_ns).reused_queries += u64::from(!is_first);
+        stats.connections(transport, sent.sent_ns).reused_queries += u64::from(!is_first);
         Ok(())
     }
 
     /// Opens a connection for a client; `None` when it failed at once.
-    fn open(&mut self, book: &mut Book, client: u32, transport: Transport) -> io::Result<Option<u32>> {
-        let endpoint = Endpoint { transport, ..self.roster.endpoint(client) };
-        let slot = self.roster.vacant();
-        let now = book.clock.now_ns();
-        let (habits, registry) = (self.roster.habits(client), self.poll.registry());
-        match self.opener.open(endpoint, habits, client, registry, Token(slot as usize)) {
+    fn open(&mut self, stats: &mut WorkerStats, client: u32, transport: Transport) -> io::Result<Option<u32>> {
+        let endpoint = Endpoint { transport, ..self.pool.endpoint(client) };
+        let slot = self.pool.reserve_slot();
+        let now = stats.clock.now_ns();
+        let (policy, registry) = (self.pool.policy(client), self.poll.registry());
+        match self.opener.open(endpoint, policy, client, registry, Token(slot as usize)) {
             Ok(connection) => {
                 self.ports.take(transport, endpoint.server);
-                self.roster.add(slot, connection, now);
+                self.pool.add(slot, connection, now);
                 Ok(Some(slot))
             }
             Err(open::OpenError::Fatal(error)) => Err(error),
             Err(open::OpenError::Failed(reason)) => {
-                self.roster.vacate(slot);
-                self.roster.failed(book, transport, client, &reason, now);
+                self.pool.release_slot(slot);
+                self.pool.failed(stats, transport, client, &reason, now);
                 Ok(None)
             }
         }
@@ -183,21 +183,21 @@ impl Streams {
     }
 
     /// Reads, writes and ends what an event asks for.
-    fn serve(&mut self, ready: Ready, book: &mut Book) {
-        let Some(mut connection) = self.roster.take(ready.slot) else { return };
-        let before = Before::of(&connection.life);
-        let ending = self.advance(&mut connection, ready, book);
-        self.roster.settle(ready.slot, &mut connection.life, &before);
+    fn serve(&mut self, ready: Ready, stats: &mut WorkerStats) {
+        let Some(mut connection) = self.pool.take(ready.slot) else { return };
+        let before = PriorState::of(&connection.state);
+        let ending = self.advance(&mut connection, ready, stats);
+        self.pool.settle(ready.slot, &mut connection.state, &before);
         match ending {
-            None => self.roster.put(ready.slot, connection),
-            Some(ending) => self.end(*connection, ready.slot, ending, book),
+            None => self.pool.put(ready.slot, connection),
+            Some(ending) => self.end(*connection, ready.slot, ending, stats),
         }
     }
 
-    fn advance(&mut self, connection: &mut Connection, ready: Ready, book: &mut Book) -> Option<Ending> {
+    fn advance(&mut self, connection: &mut Connection, ready: Ready, stats: &mut WorkerStats) -> Option<Ending> {
         if ready.is_writable || ready.is_closing {
             match connection.link.writable() {
-                Ok(true) => connection.tcp_connected(book),
+                Ok(true) => connection.tcp_connected(stats),
                 Ok(false) => {}
                 Err(error) => return Some(self.opener.reason(connection, &error)),
             }
@@ -205,61 +205,61 @@ impl Streams {
         let mut end = None;
         if ready.is_readable || ready.is_closing {
             self.plain.clear();
-            let (read_before, looked_ns) = (connection.link.read_count(), book.clock.now_ns());
+            let (read_before, looked_ns) = (connection.link.read_count(), stats.clock.now_ns());
             let read = connection.link.read(&mut self.scratch, &mut self.plain, ready.is_closing);
             end = match read {
                 Ok(link::End::Open) => None,
                 Ok(link::End::Closed) => Some(self.opener.closed(connection)),
                 Err(error) => Some(self.opener.reason(connection, &error)),
             };
-            if !connection.life.is_open && connection.link.read_count() > read_before {
+            if !connection.state.is_open && connection.link.read_count() > read_before {
                 // Without a stamp it came when events told of it, or before.
                 let came_ns = connection.link.came().map_or(self.told_ns, |stamp| self.stamps.at(stamp, looked_ns));
-                book.handshake_step(came_ns, looked_ns);
+                stats.handshake_step(came_ns, looked_ns);
             }
         }
-        if let Err(reason) = connection.settle_handshake(book) {
+        if let Err(reason) = connection.settle_handshake(stats) {
             return Some(Ending::Failed(reason));
         }
         if !self.plain.is_empty() {
             // Of several answers in one read the last one's time is known: no answer is given a later one than reading.
-            let now = book.clock.now_ns();
+            let now = stats.clock.now_ns();
             let came_ns = connection.link.came().map_or(now, |stamp| self.stamps.at(stamp, now));
-            if connection.take(&self.plain, came_ns, book) == Taken::Ended && end.is_none() {
+            if connection.take(&self.plain, came_ns, stats) == Taken::Ended && end.is_none() {
                 end = Some(Ending::ByPeer);
             }
         }
         self.plain.clear();
         if end.is_none()
-            && let Err(error) = connection.flush(book.clock.now_ns())
+            && let Err(error) = connection.flush(stats.clock.now_ns())
         {
             end = Some(self.opener.reason(connection, &error));
         }
-        if end.is_none() && connection.life.is_done() {
+        if end.is_none() && connection.state.is_done() {
             end = Some(Ending::ByUs);
         }
         end
     }
 
     /// A connection ends, and its queries with it.
-    fn end(&mut self, mut connection: Connection, slot: u32, ending: Ending, book: &mut Book) {
-        let now = book.clock.now_ns();
+    fn end(&mut self, mut connection: Connection, slot: u32, ending: Ending, stats: &mut WorkerStats) {
+        let now = stats.clock.now_ns();
         let transport = connection.transport;
         self.ports.release(transport, connection.server);
-        self.roster.ended(slot, &mut connection, book, now);
-        let lifetime = now.saturating_sub(connection.life.opened_ns);
+        self.pool.ended(slot, &mut connection, stats, now);
+        let lifetime = now.saturating_sub(connection.state.opened_ns);
         match ending {
             Ending::Failed(reason) => {
-                self.roster.failed(book, transport, connection.life.client, &reason, now);
-                book.is_hopeless |= connection.is_certificate_refused && !self.roster.has_opened();
+                self.pool.failed(stats, transport, connection.state.client, &reason, now);
+                stats.must_abort |= connection.is_certificate_refused && !self.pool.has_opened();
             }
             Ending::ByPeer => {
-                book.queries(transport, now).stray += u64::from(connection.has_partial());
-                book.connections(transport, now).closed(true, lifetime);
+                stats.queries(transport, now).stray += u64::from(connection.has_partial());
+                stats.connections(transport, now).closed(true, lifetime);
             }
             Ending::ByUs => {
                 connection.link.close();
-                book.connections(transport, now).closed(false, lifetime);
+                stats.connections(transport, now).closed(false, lifetime);
             }
         }
         // The socket closes with the connection; epoll forgets it then in any case.
@@ -267,53 +267,53 @@ impl Streams {
     }
 }
 
-impl super::Lane for Streams {
+impl super::TransportDriver for Streams {
     fn waiting(&self) -> usize {
-        self.roster.waiting()
+        self.pool.waiting()
     }
 
     fn is_opening(&self) -> bool {
-        self.roster.is_opening()
+        self.pool.is_opening()
     }
 
     fn has_only_failed(&self) -> bool {
-        self.roster.has_only_failed()
+        self.pool.has_only_failed()
     }
 
-    fn flush(&mut self, book: &mut Book, _: u64) -> io::Result<()> {
-        while let Some(slot) = self.roster.next_marked() {
-            self.serve(Ready { slot, is_readable: false, is_writable: false, is_closing: false }, book);
+    fn flush(&mut self, stats: &mut WorkerStats, _: u64) -> io::Result<()> {
+        while let Some(slot) = self.pool.next_marked() {
+            self.serve(Ready { slot, is_readable: false, is_writable: false, is_closing: false }, stats);
         }
         Ok(())
     }
 
-    fn receive(&mut self, book: &mut Book, until_ns: u64) -> io::Result<bool> {
+    fn receive(&mut self, stats: &mut WorkerStats, until_ns: u64) -> io::Result<bool> {
         if self.ready.is_empty() {
             self.events()?;
-            self.told_ns = book.clock.now_ns();
+            self.told_ns = stats.clock.now_ns();
         }
         let has_worked = !self.ready.is_empty();
         // A step of a handshake takes a quarter of a millisecond; with many at once the next query would wait for all.
         while let Some(ready) = self.ready.pop() {
-            self.serve(ready, book);
-            if book.clock.now_ns() >= until_ns {
+            self.serve(ready, stats);
+            if stats.clock.now_ns() >= until_ns {
                 break;
             }
         }
-        self.open_more(book)?;
+        self.open_more(stats)?;
         Ok(has_worked)
     }
 
-    fn tick(&mut self, book: &mut Book, now: u64) -> io::Result<()> {
-        self.roster.expire_queries(book, now.saturating_sub(book.timeout_ns()));
-        while let Some((slot, connection)) = self.roster.next_overdue(now) {
-            let ending = if connection.life.is_open {
+    fn tick(&mut self, stats: &mut WorkerStats, now: u64) -> io::Result<()> {
+        self.pool.expire_queries(stats, now.saturating_sub(stats.timeout_ns()));
+        while let Some((slot, connection)) = self.pool.next_overdue(now) {
+            let ending = if connection.state.is_open {
                 Ending::ByUs
             } else {
-                let seconds = self.roster.handshake_timeout().as_secs_f64();
+                let seconds = self.pool.handshake_timeout().as_secs_f64();
                 Ending::Failed(format!("it did not finish a handshake within {seconds} s"))
             };
-            self.end(*connection, slot, ending, book);
+            self.end(*connection, slot, ending, stats);
         }
         Ok(())
     }
@@ -324,12 +324,12 @@ impl super::Lane for Streams {
 
     fn restart(&mut self, clock: Clock) {
         self.stamps = StampClock::new(clock);
-        self.roster.restart();
+        self.pool.restart();
     }
 
-    fn finish(&mut self, book: &mut Book, is_broken_off: bool) -> io::Result<()> {
-        self.roster.finish(book, is_broken_off, |connection| connection.link.close());
-        book.tail.ports.extend(self.ports.most());
+    fn finish(&mut self, stats: &mut WorkerStats, is_broken_off: bool) -> io::Result<()> {
+        self.pool.finish(stats, is_broken_off, |connection| connection.link.close());
+        stats.totals.ports.extend(self.ports.most());
         Ok(())
     }
 }

@@ -6,8 +6,8 @@ use super::framing::Framing;
 use super::http::{HttpClient, HttpPlan};
 use super::link::Link;
 use super::ports::PortTurns;
-use crate::engine::endpoint::{Endpoint, Habits};
-use crate::engine::roster::Life;
+use crate::engine::connection_pool::ConnectionState;
+use crate::engine::endpoint::{ConnectionPolicy, Endpoint};
 use crate::engine::tls::{TlsConfigs, TlsPlan, explain, server_name};
 use crate::engine::{Plan, Transport};
 use mio::{Interest, Registry, Token};
@@ -69,7 +69,7 @@ impl Opener {
     pub(super) fn open(
         &mut self,
         endpoint: Endpoint,
-        habits: &Habits,
+        policy: &ConnectionPolicy,
         client: u32,
         registry: &Registry,
         token: Token,
@@ -89,7 +89,7 @@ impl Opener {
             None => None,
             Some(configs) => {
                 let name = server_name(&self.tls, endpoint.server).map_err(OpenError::Failed)?;
-                let config = configs.of(habits.session(&mut self.rng));
+                let config = configs.of(policy.session(&mut self.rng));
                 let client = ClientConnection::new(config, name);
                 let client = client.map_err(|error| OpenError::Failed(error.to_string()))?;
                 authority = match &self.tls.name {
@@ -109,7 +109,7 @@ impl Opener {
             transport: endpoint.transport,
             server: endpoint.server,
             authority,
-            life: Life::new(client, habits.in_flight_max),
+            state: ConnectionState::new(client, policy.in_flight_max),
             is_certificate_refused: false,
         })
     }
@@ -120,7 +120,7 @@ impl Opener {
         if let Some(tls) = tls {
             connection.is_certificate_refused = matches!(tls, Error::InvalidCertificate(_));
         }
-        if connection.life.is_open {
+        if connection.state.is_open {
             return Ending::ByPeer;
         }
         Ending::Failed(match tls {
@@ -131,7 +131,7 @@ impl Opener {
 
     /// The server closed.
     pub(super) fn closed(&self, connection: &Connection) -> Ending {
-        if connection.life.is_open {
+        if connection.state.is_open {
             return Ending::ByPeer;
         }
         Ending::Failed("it closed the connection during the handshake".into())
@@ -200,7 +200,7 @@ mod tests {
 
     /// Nagle's algorithm would have a query wait for the acknowledgement of the one before.
     #[test]
-    fn queries_on_a_connection_wait_for_no_acknowledgement() {
+    fn connections_disable_nagle() {
         let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         for source in [None, Some(Ipv4Addr::new(127, 0, 0, 7).into())] {
             let connection = connect(server.local_addr().unwrap(), source, &mut PortTurns::of_kernel(0)).unwrap();

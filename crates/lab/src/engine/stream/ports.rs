@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn every_port_is_found_and_no_more() {
+    fn every_free_port_is_used_once() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = listener.local_addr().unwrap();
         let whole = PortTurns::of_kernel(0);

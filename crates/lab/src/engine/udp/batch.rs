@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_of_one_source_in_a_row_go_together_and_arrive_apart() {
+    fn segmented_sends_arrive_as_separate_datagrams() {
         let mut families: Vec<(IpAddr, [IpAddr; 2])> =
             vec![(Ipv4Addr::LOCALHOST.into(), [[127, 9, 8, 1].into(), [127, 9, 8, 2].into()])];
         if UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_ok() {
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn each_message_has_its_own_recipient_where_that_is_wanted() {
+    fn each_message_can_have_its_own_destination() {
         let far: Vec<_> = (0..2).map(|_| socket(Ipv4Addr::LOCALHOST.into())).collect();
         let near = socket(Ipv4Addr::UNSPECIFIED.into());
         let mut outgoing = Outgoing::to_each();
@@ -523,7 +523,7 @@ mod tests {
     }
 
     #[test]
-    fn control_data_that_ends_early_says_nothing() {
+    fn truncated_control_data_is_ignored() {
         let mut control = [0; CONTROL_BYTES];
         assert_eq!(put_source(&mut control, Ipv4Addr::new(127, 0, 0, 9).into()), 32);
         for end in 0..28 {

@@ -1,7 +1,7 @@
 //! A connected socket and the queries on it.
 
 use super::batch::{Incoming, Outgoing};
-use super::witness::Witness;
+use super::stray::StraySocket;
 use crate::engine::matching::InFlight;
 use crate::engine::system::{enable_stamps, tell_destinations};
 use crate::limits::SOCKET_BUFFER_BYTES;
@@ -16,7 +16,7 @@ pub(super) struct Channel {
     pub(super) socket: UdpSocket,
     pub(super) server: SocketAddr,
     /// Sees what comes to its port from elsewhere; `None` where the system does not let two sockets have one port.
-    pub(super) witness: Option<Witness>,
+    pub(super) stray: Option<StraySocket>,
     pub(super) in_flight: InFlight,
     /// Both halves, once the server has sent one; it is bound to the address of this socket (RFC 9018 4.4).
     pub(super) cookie: Vec<u8>,
@@ -27,12 +27,12 @@ pub(super) struct Channel {
 impl Channel {
     pub(super) fn open(server: SocketAddr, source: Option<IpAddr>) -> io::Result<Self> {
         let in_flight = InFlight::new();
-        let pair = Witness::beside(server, source).and_then(|(socket, witness)| Ok((ready(socket, server)?, witness)));
-        let (socket, witness) = match pair {
-            Ok((socket, witness)) => (socket, Some(witness)),
+        let pair = StraySocket::beside(server, source).and_then(|(socket, stray)| Ok((ready(socket, server)?, stray)));
+        let (socket, stray) = match pair {
+            Ok((socket, stray)) => (socket, Some(stray)),
             Err(_) => (open(server, source)?, None),
         };
-        Ok(Self { socket, server, witness, in_flight, cookie: Vec::new(), segments: true })
+        Ok(Self { socket, server, stray, in_flight, cookie: Vec::new(), segments: true })
     }
 
     /// Sends the batch; gives how many the kernel took, and how often it said that nobody listens there.

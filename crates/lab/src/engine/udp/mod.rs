@@ -1,24 +1,24 @@
-//! Datagrams: a few connected sockets that queries take turns on; or, where sources are told apart, one socket for all
-//! of them with an address each, or a socket for each.
+//! Datagrams: a few connected sockets used in rotation; or, for a replay, one socket per server that sets the source
+//! address of each message, or one socket per source.
 
 pub(crate) mod batch;
 pub(super) mod channel;
-// What comes from elsewhere.
-mod witness;
-// Sources that are told apart.
-mod addressed;
-mod own;
+// Datagrams from other addresses than the server's.
+mod stray;
+// Replay: the source address per message, or a socket per source.
+mod per_source;
+mod pktinfo;
 
-pub(super) use addressed::Addressed;
-pub(super) use own::Own;
+pub(super) use per_source::PerSourceSockets;
+pub(super) use pktinfo::PktinfoSockets;
 
 use super::Plan;
 use super::Transport::Udp;
-use super::book::Book;
 use super::clock::{Clock, StampClock};
 use super::matching::Arrival;
 use super::worker::RECEIVE_NS;
-use crate::limits::{BATCH_COUNT, RESPONSE_BYTES_CHECKED, RESPONSE_BYTES_KEPT, WITNESS_TURNS};
+use super::worker_stats::WorkerStats;
+use crate::limits::{BATCH_COUNT, RESPONSE_BYTES_CHECKED, RESPONSE_BYTES_KEPT, STRAY_CHECK_TICKS};
 use crate::measure::Sent;
 use crate::per_query::Parties;
 use crate::workload::learned_cookie;
@@ -26,7 +26,7 @@ use batch::{Incoming, Outgoing};
 use channel::Channel;
 use std::io;
 use std::net::SocketAddr;
-use witness::Witness;
+use stray::StraySocket;
 
 /// The sockets of a worker.
 pub(super) struct Datagrams {
@@ -34,8 +34,8 @@ pub(super) struct Datagrams {
     /// The channel whose turn it is to send, and the one to be read next.
     next_send: usize,
     next_receive: usize,
-    /// The channel whose witness is to be heard next.
-    next_witness: usize,
+    /// The channel whose stray socket is read next.
+    next_stray: usize,
     outgoing: Outgoing,
     /// From the planned time of each message of `outgoing` to its sending.
     lags: [u64; BATCH_COUNT],
@@ -44,23 +44,23 @@ pub(super) struct Datagrams {
     learns_cookies: bool,
 }
 
-impl super::Lane for Datagrams {
+impl super::TransportDriver for Datagrams {
     fn waiting(&self) -> usize {
         self.channels.iter().map(|channel| channel.in_flight.waiting()).sum()
     }
 
-    fn flush(&mut self, book: &mut Book, now: u64) -> io::Result<()> {
+    fn flush(&mut self, stats: &mut WorkerStats, now: u64) -> io::Result<()> {
         if self.outgoing.count() == 0 {
             return Ok(());
         }
         let channel = &mut self.channels[self.next_send];
         let (taken, refusals) = channel.send(&mut self.outgoing)?;
-        book.tail.refusals += refusals;
+        stats.totals.refusals += refusals;
         let unsent = self.outgoing.count() - taken;
         for sent in std::iter::repeat_with(|| channel.in_flight.take_back()).take(unsent).flatten() {
-            book.unsent(sent);
+            stats.unsent(sent);
         }
-        let second = book.queries(Udp, now);
+        let second = stats.queries(Udp, now);
         second.send_errors += unsent as u64;
         for (index, &lag) in self.lags.iter().enumerate().take(taken) {
             second.sent(lag, self.outgoing.bytes_of(index));
@@ -70,34 +70,34 @@ impl super::Lane for Datagrams {
         Ok(())
     }
 
-    fn receive(&mut self, book: &mut Book, until: u64) -> io::Result<bool> {
+    fn receive(&mut self, stats: &mut WorkerStats, until: u64) -> io::Result<bool> {
         let mut has_received = false;
         for _ in 0..self.channels.len() {
             let index = self.next_receive;
             self.next_receive = (index + 1) % self.channels.len();
-            has_received |= self.receive_from(index, book)? > 0;
+            has_received |= self.receive_from(index, stats)? > 0;
             // In a closed loop what has come lets the next go out. In an open loop there may be time for more: answers
             // that wait are in the cache of the processor for a while only.
-            if has_received && (until == u64::MAX || book.clock.now_ns() + RECEIVE_NS > until) {
+            if has_received && (until == u64::MAX || stats.clock.now_ns() + RECEIVE_NS > until) {
                 break;
             }
         }
         Ok(has_received)
     }
 
-    fn tick(&mut self, book: &mut Book, now: u64) -> io::Result<()> {
-        let before = now.saturating_sub(book.timeout_ns());
+    fn tick(&mut self, stats: &mut WorkerStats, now: u64) -> io::Result<()> {
+        let before = now.saturating_sub(stats.timeout_ns());
         for index in 0..self.channels.len() {
             if self.channels[index].in_flight.oldest_sent_ns().is_some_and(|sent| sent < before) {
-                while self.receive_from(index, book)? == BATCH_COUNT {}
+                while self.receive_from(index, stats)? == BATCH_COUNT {}
                 while let Some(sent) = self.channels[index].in_flight.expire(before) {
-                    book.timed_out(Udp, sent);
+                    stats.timed_out(Udp, sent);
                 }
             }
         }
-        for _ in 0..self.channels.len().div_ceil(WITNESS_TURNS) {
-            self.hear(self.next_witness, book)?;
-            self.next_witness = (self.next_witness + 1) % self.channels.len();
+        for _ in 0..self.channels.len().div_ceil(STRAY_CHECK_TICKS) {
+            self.receive_strays(self.next_stray, stats)?;
+            self.next_stray = (self.next_stray + 1) % self.channels.len();
         }
         Ok(())
     }
@@ -118,19 +118,19 @@ impl super::Lane for Datagrams {
         self.stamps = StampClock::new(clock);
     }
 
-    fn finish(&mut self, book: &mut Book, is_broken_off: bool) -> io::Result<()> {
+    fn finish(&mut self, stats: &mut WorkerStats, is_broken_off: bool) -> io::Result<()> {
         for index in 0..self.channels.len() {
-            while self.receive_from(index, book)? == BATCH_COUNT {}
+            while self.receive_from(index, stats)? == BATCH_COUNT {}
             while let Some(sent) = self.channels[index].in_flight.expire(u64::MAX) {
-                book.left(Udp, sent, is_broken_off);
+                stats.left(Udp, sent, is_broken_off);
             }
-            book.tail.dropped += u64::from(batch::dropped(&self.channels[index].socket));
-            while self.hear(index, book)? == BATCH_COUNT {}
+            stats.totals.dropped += u64::from(batch::dropped(&self.channels[index].socket));
+            while self.receive_strays(index, stats)? == BATCH_COUNT {}
             let channel = &self.channels[index];
-            let unread = channel.witness.as_ref().map_or(0, Witness::dropped);
-            let now = book.clock.now_ns();
-            book.queries(Udp, now).other_address += unread;
-            book.hold_port(Udp, channel.server);
+            let unread = channel.stray.as_ref().map_or(0, StraySocket::dropped);
+            let now = stats.clock.now_ns();
+            stats.queries(Udp, now).other_address += unread;
+            stats.hold_port(Udp, channel.server);
         }
         Ok(())
     }
@@ -151,7 +151,7 @@ impl Datagrams {
             channels,
             next_send: 0,
             next_receive: 0,
-            next_witness: 0,
+            next_stray: 0,
             outgoing: Outgoing::new(),
             lags: [0; BATCH_COUNT],
             incoming: Incoming::keeping(bytes_kept),
@@ -177,7 +177,7 @@ impl Datagrams {
     /// Queues a message that `fill` writes, given the cookie that its server has sent; of a client where it has a face.
     pub(super) fn push(
         &mut self,
-        book: &mut Book,
+        stats: &mut WorkerStats,
         mut sent: Sent,
         client: Option<u32>,
         fill: impl FnOnce(&mut [u8], &[u8]) -> usize,
@@ -185,36 +185,36 @@ impl Datagrams {
         self.lags[self.outgoing.count()] = sent.sent_ns - sent.planned_ns;
         let channel = &mut self.channels[self.next_send];
         let message = self.outgoing.push(|slot| fill(slot, &channel.cookie));
-        sent.row = book.begin(sent, Parties { transport: Udp, server: channel.server, client }, message);
+        sent.row = stats.begin(sent, Parties { transport: Udp, server: channel.server, client }, message);
         channel.in_flight.enter(message, sent);
     }
 
-    /// Takes in what came to a channel's port from elsewhere; gives how much.
-    fn hear(&mut self, index: usize, book: &mut Book) -> io::Result<usize> {
-        let Some(witness) = &self.channels[index].witness else { return Ok(0) };
+    /// Reads datagrams from other addresses on a channel's port. Returns how many there were.
+    fn receive_strays(&mut self, index: usize, stats: &mut WorkerStats) -> io::Result<usize> {
+        let Some(stray) = &self.channels[index].stray else { return Ok(0) };
         let asked = self.channels[index].server;
-        if book.tail.other_address.is_none() {
-            book.tail.other_address = witness.sender().map(|sender| (asked, sender));
+        if stats.totals.other_address.is_none() {
+            stats.totals.other_address = stray.sender().map(|sender| (asked, sender));
         }
-        let count = self.incoming.receive(&witness.socket)?;
-        let now = book.clock.now_ns();
+        let count = self.incoming.receive(&stray.socket)?;
+        let now = stats.clock.now_ns();
         for index in 0..count {
             let at = self.incoming.stamp(index).map_or(now, |stamp| self.stamps.at(stamp, now));
-            book.queries(Udp, at).other_address += 1;
+            stats.queries(Udp, at).other_address += 1;
         }
         Ok(count)
     }
 
-    fn receive_from(&mut self, index: usize, book: &mut Book) -> io::Result<usize> {
+    fn receive_from(&mut self, index: usize, stats: &mut WorkerStats) -> io::Result<usize> {
         let channel = &mut self.channels[index];
-        let count = channel.receive(&mut self.incoming, &mut book.tail.refusals)?;
+        let count = channel.receive(&mut self.incoming, &mut stats.totals.refusals)?;
         if count == 0 {
             return Ok(0);
         }
-        let now = book.clock.now_ns();
+        let now = stats.clock.now_ns();
         for index in 0..count {
             let message = self.incoming.message(index);
-            let at = self.stamps.came(self.incoming.stamp(index), now, &mut book.tail.unstamped);
+            let at = self.stamps.came(self.incoming.stamp(index), now, &mut stats.totals.unstamped);
             let arrival = channel.in_flight.arrive(message);
             let written_ns = match arrival {
                 Arrival::Answer { sent, .. } => {
@@ -227,7 +227,7 @@ impl Datagrams {
                 Arrival::Late { sent } => sent.sent_ns,
                 _ => 0,
             };
-            book.arrived(Udp, at, message, arrival, written_ns);
+            stats.arrived(Udp, at, message, arrival, written_ns);
         }
         Ok(count)
     }

@@ -31,7 +31,7 @@ active = { start_s = 5.0, stop_s = 20.0 }
 "#;
 
 #[test]
-fn errors_name_no_type_of_this_program() {
+fn errors_do_not_name_rust_types() {
     let clients = "[[clients]]\ncount = 1\ntransports = { udp = 1.0 }\n";
     let rate = "rate = { distribution = \"constant\", mean = 1.0 }\n";
     for text in [
@@ -61,7 +61,7 @@ fn errors_name_no_type_of_this_program() {
 }
 
 #[test]
-fn what_is_written_is_read_again() {
+fn a_written_population_parses_to_itself() {
     let population = Population::parse(TEXT).unwrap();
     assert_eq!(Population::parse(&population.to_text()).unwrap(), population);
     assert_eq!(population.transports(), [Transport::Udp, Transport::Tcp, Transport::Dot]);
@@ -73,7 +73,7 @@ fn what_is_written_is_read_again() {
 }
 
 #[test]
-fn a_key_that_is_not_known_names_the_nearest() {
+fn an_unknown_key_suggests_the_nearest() {
     let error = |from: &str, to: &str| Population::parse(&TEXT.replace(from, to)).unwrap_err();
     let message = error("idle_timeout_s", "idle_time_s");
     assert!(message.contains("line 18: unknown key `idle_time_s` in [clients.connections]"), "{message}");
@@ -84,14 +84,14 @@ fn a_key_that_is_not_known_names_the_nearest() {
 }
 
 #[test]
-fn without_types_everything_is_asked_for_its_addresses() {
+fn the_default_query_type_is_a() {
     let population = Population::parse(&TEXT.replace("types = { A = 0.7, AAAA = 0.3 }\n", "")).unwrap();
     assert_eq!(population.queries.as_ref().unwrap().types, BTreeMap::from([("A".to_owned(), 1.0)]));
     assert!(population.generator(Extras::default(), 1).unwrap().is_some());
 }
 
 #[test]
-fn values_that_make_no_sense_are_refused() {
+fn invalid_values_are_rejected() {
     let error = |from: &str, to: &str| Population::parse(&TEXT.replace(from, to)).unwrap_err();
     assert!(error("resumption = 0.8", "resumption = 1.8").contains("group stubs"));
     assert!(error("mean = 0.2", "mean = -0.2").contains("rate: "));
@@ -100,7 +100,7 @@ fn values_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn every_key_that_is_written_is_known() {
+fn every_written_key_is_a_known_key() {
     let text = Population::parse(TEXT).unwrap().to_text();
     assert!(Population::parse(&text).is_ok(), "{text}");
 }

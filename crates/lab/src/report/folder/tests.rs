@@ -39,11 +39,11 @@ fn recording() -> Recording {
         first.arrived += 1;
         first.bytes_received += 49;
         first.rcodes[rcode] += 1;
-        first.took(latency, latency - lag);
+        first.record_latency(latency, latency - lag);
     }
     first.sent(1_000, 33);
     first.timed_out = 1;
-    first.took(20_001_000, 20_000_000);
+    first.record_latency(20_001_000, 20_000_000);
     let mut second = Second::default();
     for _ in 0..2 {
         second.sent(1_000, 33);
@@ -51,7 +51,7 @@ fn recording() -> Recording {
         second.arrived += 1;
         second.bytes_received += 49;
         second.rcodes[11] += 1;
-        second.took(400_000, 399_000);
+        second.record_latency(400_000, 399_000);
     }
     second.late = 1;
     recording.rows = vec![Row::new(0, &first), Row::new(1, &second)];

@@ -15,7 +15,7 @@ fn run(label: &str, offset_ms: u64, seconds: &[&[u64]]) -> Run {
             second.sent(1_000, 40);
             second.answered += 1;
             second.rcodes[0] += 1;
-            second.took(latency * 1_000_000, latency * 1_000_000);
+            second.record_latency(latency * 1_000_000, latency * 1_000_000);
         }
         recording.rows.push(Row::new(index as u64, &second));
     }

@@ -1,0 +1,322 @@
+//! Answers as a server gave them that does otherwise than ours: the whole answer of the zone, put together its way.
+
+use super::emulator::context;
+use super::near::Near;
+use crate::ServerBehavior;
+use wire::builder::MessageBuilder;
+use wire::compose::{Composer, EdnsOut, Full};
+use wire::limits::MESSAGE_BYTES_MAX;
+use wire::name::Name;
+use wire::number::{Class, Rtype};
+use wire::parse::{Message, Parsed, Request, Section, parse_request};
+use zone::answer::{AnswerKind, Answered, Transport, answer_from};
+use zone::set::{SetVersion, Zone};
+
+/// Bytes of a record without its rdata, its owner a pointer.
+const RECORD_BYTES: usize = 12;
+
+/// Answers as an emulated server would, with room for whole answers.
+pub(super) struct Responder {
+    whole: Vec<u8>,
+    name_servers: Vec<u8>,
+}
+
+/// Where an answer comes from, and what is asked.
+pub(super) struct Matter<'m, 'a> {
+    pub(super) set: SetVersion<'a>,
+    pub(super) zone: &'m Zone<'a>,
+    pub(super) request: &'m Request<'m>,
+    pub(super) transport: Transport,
+    pub(super) behavior: ServerBehavior,
+}
+
+impl Default for Responder {
+    fn default() -> Self {
+        let room = || vec![0; MESSAGE_BYTES_MAX];
+        Self { whole: room(), name_servers: room() }
+    }
+}
+
+impl Responder {
+    /// Writes the answer as the server would; `None` when its behavior does not affect this answer.
+    pub(super) fn answer(&mut self, matter: &Matter<'_, '_>, out: &mut [u8]) -> Option<Answered> {
+        let Matter { set, zone, request, transport, behavior } = *matter;
+        let context = context(Transport::Tcp, behavior);
+        let answered = answer_from(set, Some(zone), request, &context, &mut self.whole);
+        let is_stream = transport == Transport::Tcp;
+        let qtype = request.question.as_ref()?.qtype;
+        let (has_ns, is_affected) = match answered.kind {
+            AnswerKind::Positive | AnswerKind::Alias => {
+                let has_ns = behavior.ns_in_answers && !matches!(qtype, Rtype::DS | Rtype::DNSKEY | Rtype::ANY);
+                (has_ns, has_ns || behavior.keeps_what_fits && !is_stream)
+            }
+            AnswerKind::Referral => (false, (behavior.glue_in_order || behavior.keeps_what_fits) && !is_stream),
+            AnswerKind::NoData | AnswerKind::NxDomain => (false, behavior.keeps_what_fits && !is_stream),
+            _ => (false, false),
+        };
+        let is_any = qtype == Rtype::ANY && answered.kind == AnswerKind::Positive && behavior.any_whole;
+        if !is_affected && !is_any {
+            return None;
+        }
+        let message = Message::parse(&self.whole[..answered.len]).ok()?;
+        let [mut answer, mut authority, mut additional] = Section::ALL.map(|section| rrsets(&message, section));
+        if is_any {
+            answer = all_of(zone, request);
+        }
+        let is_answered = answer.iter().any(|rrset| rrset.is(zone, Rtype::NS));
+        if has_ns && !is_answered || is_any && is_answered {
+            let [ns, _, addresses] = name_servers(matter, &mut self.name_servers)?;
+            authority.extend(ns.into_iter().filter(|_| !is_answered));
+            let is_there = |new: &Rrset| answer.iter().chain(&additional).any(|known| known.is_same(new));
+            let new: Vec<_> = addresses.into_iter().filter(|new| !is_there(new)).collect();
+            additional.extend(new);
+        }
+        let is_referral = answered.kind == AnswerKind::Referral;
+        if is_referral && behavior.glue_in_order {
+            order_glue(&authority, &mut additional);
+        }
+        let edns = request.edns.as_ref().map(|asked| EdnsOut {
+            payload: behavior.datagram_bytes_max(),
+            dnssec_ok: asked.dnssec_ok,
+            ..EdnsOut::default()
+        });
+        let reserved = edns.as_ref().map_or(0, EdnsOut::byte_count);
+        let bytes_max = bytes_max(matter);
+        let paper = if behavior.points_near {
+            let first = (answered.rcode, message.header().aa);
+            Paper::Near(Near::new(out, bytes_max, reserved, request, first))
+        } else {
+            let mut composer = Composer::new(out, bytes_max);
+            composer.reserve(reserved);
+            composer.start_response(request, answered.rcode, message.header().aa);
+            Paper::Ours(composer)
+        };
+        let mut writer = Writer { paper, behavior };
+        let pushed = if is_any { writer.push_any(&answer) } else { writer.push(Section::Answer, &answer) };
+        if pushed.and_then(|()| writer.push(Section::Authority, &authority)).is_ok() {
+            let needed = authority.first().filter(|_| is_referral && !behavior.glue_in_order);
+            // Of an answer to ANY that is cut short the name servers may be missing.
+            if !is_any || !writer.paper.is_truncated() {
+                writer.push_addresses(&additional, needed);
+            }
+        } else {
+            writer.paper.truncate_all();
+        }
+        let truncated = writer.paper.is_truncated();
+        Some(Answered { len: writer.paper.finish(edns.as_ref()), truncated, ..answered })
+    }
+}
+
+/// The most that may be sent, as our server reckons, with the bound of this one.
+fn bytes_max(matter: &Matter<'_, '_>) -> usize {
+    match matter.transport {
+        Transport::Tcp => MESSAGE_BYTES_MAX,
+        Transport::Udp => {
+            // RFC 6891 6.2.3, RFC 1035 4.2.1.
+            let taken = matter.request.edns.as_ref().map_or(512, |edns| edns.payload_bytes());
+            taken.min(usize::from(matter.behavior.datagram_bytes_max())).max(512)
+        }
+    }
+}
+
+/// What the zone answers when it is asked for its own name servers.
+fn name_servers(matter: &Matter<'_, '_>, room: &mut [u8]) -> Option<[Vec<Rrset>; 3]> {
+    let Matter { set, zone, request, behavior, .. } = *matter;
+    let query =
+        MessageBuilder::query(0, zone.apex(), Rtype::NS).edns(behavior.datagram_bytes_max(), request.dnssec_ok());
+    let query = query.build();
+    let Parsed::Request(asked) = parse_request(&query) else { return None };
+    let answered = answer_from(set, Some(zone), &asked, &context(Transport::Tcp, behavior), room);
+    let message = Message::parse(&room[..answered.len]).ok()?;
+    Some(Section::ALL.map(|section| rrsets(&message, section)))
+}
+
+/// Records of one owner and type; the signatures over one type are one.
+struct Rrset {
+    owner: Name,
+    rtype: Rtype,
+    covered: Rtype,
+    ttl: u32,
+    rdatas: Vec<Vec<u8>>,
+}
+
+impl Rrset {
+    fn is(&self, zone: &Zone<'_>, rtype: Rtype) -> bool {
+        self.rtype == rtype && self.owner.as_ref() == zone.apex()
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        (self.rtype, self.covered) == (other.rtype, other.covered) && self.owner == other.owner
+    }
+
+    fn is_address(&self) -> bool {
+        matches!(self.rtype, Rtype::A | Rtype::AAAA)
+    }
+}
+
+/// What a signature is over.
+fn covered(rtype: Rtype, rdata: &[u8]) -> Rtype {
+    match rdata[..] {
+        [high, low, ..] if rtype == Rtype::RRSIG => Rtype(u16::from_be_bytes([high, low])),
+        _ => Rtype(0),
+    }
+}
+
+/// The RRsets of a section in their order, without OPT.
+fn rrsets(message: &Message<'_>, section: Section) -> Vec<Rrset> {
+    let mut all: Vec<Rrset> = Vec::new();
+    for record in message.records(section).map_while(Result::ok).filter(|record| !record.rtype.is_meta()) {
+        let mut rdata = Vec::new();
+        if record.rdata_canonical(&mut rdata).is_err() {
+            continue;
+        }
+        let covered = covered(record.rtype, &rdata);
+        let (owner, rtype, ttl) = (record.owner.to_name(), record.rtype, record.ttl);
+        let new = Rrset { owner, rtype, covered, ttl, rdatas: Vec::new() };
+        if !all.last().is_some_and(|last| last.is_same(&new)) {
+            all.push(new);
+        }
+        if let Some(last) = all.last_mut() {
+            last.rdatas.push(rdata);
+        }
+    }
+    all
+}
+
+/// Brings the addresses of a referral into the order of its name servers.
+fn order_glue(authority: &[Rrset], additional: &mut [Rrset]) {
+    let ns = authority.iter().find(|rrset| rrset.rtype == Rtype::NS);
+    let targets: Vec<&[u8]> = ns.into_iter().flat_map(|ns| &ns.rdatas).map(Vec::as_slice).collect();
+    let place = |rrset: &Rrset| {
+        let owner = rrset.owner.as_ref();
+        targets.iter().position(|target| wire::name::NameRef::from_octets(target).is_ok_and(|target| target == owner))
+    };
+    additional.sort_by_cached_key(|rrset| place(rrset).unwrap_or(usize::MAX));
+}
+
+/// All RRsets of the name that was asked for: SOA, signatures, the others.
+fn all_of(zone: &Zone<'_>, request: &Request<'_>) -> Vec<Rrset> {
+    let mut all: Vec<Rrset> = Vec::new();
+    let Some(question) = &request.question else { return all };
+    for record in zone.records_at(question.qname) {
+        let rdata = record.rdata.to_vec();
+        let covered = covered(record.rtype, &rdata);
+        let (owner, rtype, ttl) = (question.qname.to_name(), record.rtype, record.ttl);
+        let new = Rrset { owner, rtype, covered, ttl, rdatas: vec![rdata] };
+        match all.iter_mut().find(|known| known.is_same(&new)) {
+            Some(known) => known.rdatas.extend(new.rdatas),
+            None => all.push(new),
+        }
+    }
+    all.sort_by_key(|rrset| match rrset.rtype {
+        Rtype::SOA => 0,
+        Rtype::RRSIG => 1,
+        _ => 2,
+    });
+    all
+}
+
+/// What a response is written with.
+#[expect(clippy::large_enum_variant, reason = "one at a time, on the stack")]
+enum Paper<'b> {
+    Ours(Composer<'b>),
+    Near(Near<'b>),
+}
+
+impl Paper<'_> {
+    fn set_tc(&mut self) {
+        match self {
+            Self::Ours(composer) => composer.set_tc(),
+            Self::Near(near) => near.set_tc(),
+        }
+    }
+
+    fn truncate_all(&mut self) {
+        match self {
+            Self::Ours(composer) => composer.truncate_all(),
+            Self::Near(near) => near.truncate_all(),
+        }
+    }
+
+    const fn bytes_left(&self) -> usize {
+        match self {
+            Self::Ours(composer) => composer.bytes_left(),
+            Self::Near(near) => near.bytes_left(),
+        }
+    }
+
+    const fn is_truncated(&self) -> bool {
+        match self {
+            Self::Ours(composer) => composer.is_truncated(),
+            Self::Near(near) => near.is_truncated(),
+        }
+    }
+
+    fn finish(self, edns: Option<&EdnsOut<'_>>) -> usize {
+        match self {
+            Self::Ours(composer) => composer.finish(edns),
+            Self::Near(near) => near.finish(edns),
+        }
+    }
+}
+
+/// Puts RRsets into a response.
+struct Writer<'b> {
+    paper: Paper<'b>,
+    behavior: ServerBehavior,
+}
+
+impl Writer<'_> {
+    fn push_one(&mut self, section: Section, rrset: &Rrset) -> Result<(), Full> {
+        let Rrset { owner, rtype, ttl, rdatas, .. } = rrset;
+        let rdatas = rdatas.iter().map(Vec::as_slice);
+        match &mut self.paper {
+            Paper::Ours(composer) => composer.push_rrset(section, owner.as_ref(), *rtype, Class::IN, *ttl, rdatas),
+            Paper::Near(near) => near.push_rrset(section, (owner.as_ref(), *rtype, *ttl), rdatas),
+        }
+    }
+
+    /// Fills a section; an error says that the response is to be emptied.
+    fn push(&mut self, section: Section, rrsets: &[Rrset]) -> Result<(), Full> {
+        // Without signatures first: of what is truncated they go before what they are about.
+        let (signatures, plain): (Vec<_>, Vec<_>) = rrsets.iter().partition(|rrset| rrset.rtype == Rtype::RRSIG);
+        for rrset in plain.into_iter().chain(signatures) {
+            match self.push_one(section, rrset) {
+                Err(full) if !self.behavior.keeps_what_fits => return Err(full),
+                Err(_) => self.paper.set_tc(),
+                Ok(()) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills the answer section with all that a name has, as far as it fits; its signatures are one RRset, as their
+    /// owner and type are.
+    fn push_any(&mut self, rrsets: &[Rrset]) -> Result<(), Full> {
+        let is_signature = |rrset: &&Rrset| rrset.rtype == Rtype::RRSIG;
+        let bytes = |rrset: &Rrset| rrset.rdatas.iter().map(|rdata| RECORD_BYTES + rdata.len()).sum::<usize>();
+        let mut signatures: usize = rrsets.iter().filter(is_signature).map(bytes).sum();
+        for rrset in rrsets {
+            let has_room = !is_signature(&rrset) || signatures <= self.paper.bytes_left();
+            if is_signature(&rrset) {
+                signatures -= bytes(rrset);
+            }
+            if !has_room || self.push_one(Section::Answer, rrset).is_err() {
+                self.paper.set_tc();
+                return if self.behavior.keeps_what_fits { Ok(()) } else { Err(Full) };
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills the additional section with what fits; what is at or below a zone cut is `needed`.
+    fn push_addresses(&mut self, rrsets: &[Rrset], needed: Option<&Rrset>) {
+        for rrset in rrsets {
+            let is_needed = needed.is_some_and(|cut| rrset.owner.as_ref().is_at_or_below(cut.owner.as_ref()));
+            if self.push_one(Section::Additional, rrset).is_err() && is_needed && rrset.is_address() {
+                // RFC 9471 3.1.
+                self.paper.set_tc();
+            }
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The transports of one worker.
+
+use super::clock::{Clock, StampClock};
+use super::endpoint::{ConnectionPolicy, Endpoint};
+use super::quic::Quic;
+use super::stream::Streams;
+use super::udp::{Datagrams, PerSourceSockets, PktinfoSockets};
+use super::{Pace, Plan, Transport, TransportDriver};
+use crate::replay::Sources;
+use std::io;
+use std::sync::Arc;
+
+/// The transports that the clients of a worker use.
+#[derive(Default)]
+pub(super) struct Transports {
+    pub(super) datagrams: Option<Datagrams>,
+    /// One socket per server; the source address goes with each message.
+    pub(super) pktinfo: Option<PktinfoSockets>,
+    /// A socket for each source.
+    pub(super) per_source: Option<PerSourceSockets>,
+    pub(super) streams: Option<Streams>,
+    pub(super) quic: Option<Quic>,
+}
+
+impl Transports {
+    /// Opens the transports that the clients of worker `index` need.
+    ///
+    /// # Errors
+    /// When sockets cannot be opened, or what the plan names cannot be read.
+    pub(super) fn open(
+        plan: &Plan,
+        index: usize,
+        (clients, policies): (&Arc<[Endpoint]>, &Arc<[ConnectionPolicy]>),
+        used: &[Transport],
+        clock: Clock,
+    ) -> io::Result<Self> {
+        let mut opened = Self::default();
+        if used.contains(&Transport::Udp) {
+            opened.open_datagrams(plan, clients, StampClock::new(clock))?;
+        }
+        if used.iter().any(|transport| matches!(transport, Transport::Tcp | Transport::Dot | Transport::Doh)) {
+            opened.streams = Some(Streams::new(plan, index, Arc::clone(clients), Arc::clone(policies), clock)?);
+        }
+        if used.contains(&Transport::Doq) {
+            opened.quic = Some(Quic::new(plan, index, Arc::clone(clients), Arc::clone(policies), clock)?);
+        }
+        Ok(opened)
+    }
+
+    fn open_datagrams(&mut self, plan: &Plan, clients: &[Endpoint], stamps: StampClock) -> io::Result<()> {
+        match &plan.pace {
+            Pace::Traced(replay) if replay.sources() == Sources::Sockets => {
+                self.per_source = Some(PerSourceSockets::open(plan, clients, stamps)?);
+            }
+            Pace::Traced(_) => self.pktinfo = Some(PktinfoSockets::open(plan, clients, stamps)?),
+            _ => {
+                let asked = clients.iter().filter(|client| client.transport == Transport::Udp);
+                let mut servers: Vec<_> = asked.map(|client| client.server).collect();
+                servers.sort_unstable();
+                servers.dedup();
+                let servers = if servers.is_empty() { &plan.servers } else { &servers };
+                self.datagrams = Some(Datagrams::open(plan, servers, stamps)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Each of them.
+    pub(super) fn all(&mut self) -> impl Iterator<Item = &mut dyn TransportDriver> {
+        let datagrams = self.datagrams.as_mut().map(|driver| driver as &mut dyn TransportDriver);
+        let pktinfo = self.pktinfo.as_mut().map(|driver| driver as &mut dyn TransportDriver);
+        let per_source = self.per_source.as_mut().map(|driver| driver as &mut dyn TransportDriver);
+        let streams = self.streams.as_mut().map(|driver| driver as &mut dyn TransportDriver);
+        let quic = self.quic.as_mut().map(|driver| driver as &mut dyn TransportDriver);
+        [datagrams, pktinfo, per_source, streams, quic].into_iter().flatten()
+    }
+
+    /// Whether there are only datagrams: the kernel timestamps them, so receiving may wait.
+    pub(super) const fn are_datagrams(&self) -> bool {
+        self.streams.is_none() && self.quic.is_none()
+    }
+}
