@@ -17,9 +17,9 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab replay dns.log.gz --server 192.168.1.5 --speed 20 --until 1h --out run2
   catlab replay root.pcap --server 127.0.0.1 --ports tcp=5300 --transport tcp --idle-timeout 10s
   catlab replay root.pcap --server 127.0.0.1:5300 --fast
-  catlab replay day.pcap --server 127.0.0.1:5300 --through \"awk '\\$13 == \\\"AAAA\\\"'\"
+  catlab replay day.pcap --server 127.0.0.1:5300 --filter-command \"awk '\\$13 == \\\"AAAA\\\"'\"
   catlab replay day.pcap --server 127.0.0.1:5300 --unique --transport tcp=0.2,dot=0.05 --do 1
-  catlab replay week.pcap.xz --server 127.0.0.1:5300 --live --through \"python3 change.py\"
+  catlab replay week.pcap.xz --server 127.0.0.1:5300 --stream --filter-command \"python3 change.py\"
   catlab replay day.pcap.xz --server 192.168.1.6 --nats nats://192.168.1.5:4222 --agents 4 --out run5
   catlab trace info --json day.pcap.xz
 

@@ -13,9 +13,10 @@ macro_rules! eprintln {
 mod agent;
 mod arguments;
 mod command_agent;
-mod command_answers;
 mod command_capacity;
-mod command_compare_runs;
+mod command_compare;
+mod command_diff;
+mod command_diff_updates;
 mod command_doctor;
 mod command_echo;
 mod command_hierarchy;
@@ -27,7 +28,6 @@ mod command_replay;
 mod command_report;
 mod command_trace;
 mod command_trace_synth;
-mod command_updates;
 mod command_zones;
 mod controller;
 mod key_file;
@@ -35,35 +35,19 @@ mod out_folder;
 mod self_check;
 mod watched;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 const EXAMPLES: &str = "\
 Examples:
-  catlab compare recorded --zone .=root.zone.xz --trace root-server.pcap.xz
-  catlab compare generated --seed 7 --count 100000
-  catlab compare updates --help
   catlab load --server 127.0.0.1:5300 --queries queries.txt --rate 2000 --duration 10s --out run1
-  catlab replay day.pcap.xz --server 127.0.0.1:5300 --out run3
+  catlab replay day.pcap.xz --server 127.0.0.1:5300 --out run2
   catlab report run1
-  catlab compare run1 run2 --threshold 5%";
-
-const COMPARE_EXAMPLES: &str = "\
-Examples:
-  catlab compare before after --threshold 5%
-  catlab compare recorded --zone .=root.zone.xz --trace root-server.pcap.xz
-  catlab compare generated --seed 7 --count 100000
-  catlab compare updates --help
-
-Two runs: compare p50, p90, p99, p99.9 and the achieved rate by the ratio B/A, with 95 % intervals from 2,000 draws of
-whole seconds. Compare loss, wrong answers and each RCODE by the difference B-A, with 95 % intervals from the counts of
-all queries.
-Verdicts: better; no difference; different (RCODEs only); worse, within the threshold; undecided; WORSE, beyond the
-threshold (a regression).
-Exit code 0: no regression; 1: a regression; 2: the runs cannot be compared; 3: undecided, B looks worse by more than
-the threshold, but this may be chance.";
+  catlab compare run1 run2 --threshold 5%
+  catlab diff recorded --zone .=root.zone.xz --trace root-server.pcap.xz
+  catlab diff generated --seed 7 --count 100000";
 
 /// The DNS laboratory: judges any DNS server by nothing but its answers.
 #[derive(Parser)]
@@ -75,9 +59,12 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Tells whether run B is slower than run A; with a word, sends the same messages to several servers instead.
-    #[command(args_conflicts_with_subcommands = true, arg_required_else_help = true, after_help = COMPARE_EXAMPLES)]
-    Compare(Compare),
+    /// Check whether run B is worse than run A, with confidence intervals.
+    #[command(arg_required_else_help = true, after_help = command_compare::EXAMPLES)]
+    Compare(command_compare::Arguments),
+    /// Send the same messages to several servers and explain each difference.
+    #[command(subcommand, after_help = command_diff::EXAMPLES)]
+    Diff(command_diff::Diff),
     /// Finds the highest rate at which a server keeps an objective, with an interval.
     #[command(after_help = command_capacity::EXAMPLES)]
     Capacity(Box<command_capacity::Arguments>),
@@ -119,33 +106,11 @@ enum Command {
     Echo(command_echo::Arguments),
 }
 
-#[derive(Args)]
-struct Compare {
-    #[command(subcommand)]
-    servers: Option<Comparison>,
-    #[command(flatten)]
-    runs: command_compare_runs::Arguments,
-}
-
-#[derive(Subcommand)]
-enum Comparison {
-    #[command(flatten)]
-    Answers(command_answers::Compare),
-    /// UPDATEs to ours and to the peers that take them: RCODE, step of the serial and whole zone after each.
-    #[command(after_help = command_updates::EXAMPLES)]
-    Updates(command_updates::UpdatesArguments),
-}
-
 fn main() -> ExitCode {
     end_with_the_reader();
     match Cli::parse().command {
-        Command::Compare(Compare { servers: Some(Comparison::Answers(compare)), .. }) => {
-            command_answers::main(&compare)
-        }
-        Command::Compare(Compare { servers: Some(Comparison::Updates(arguments)), .. }) => {
-            command_updates::main(&arguments)
-        }
-        Command::Compare(Compare { servers: None, runs }) => command_compare_runs::main(&runs),
+        Command::Compare(arguments) => command_compare::main(&arguments),
+        Command::Diff(diff) => command_diff::main(&diff),
         Command::Capacity(arguments) => command_capacity::main(&arguments, &stops()),
         Command::Doctor(arguments) => command_doctor::main(&arguments),
         Command::Load(arguments) => command_load::main(&arguments, &stops()),

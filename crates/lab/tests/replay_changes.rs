@@ -92,7 +92,7 @@ fn options_change_the_same_in_a_replay_as_in_a_file() {
         let meanwhile = arrived(&folder, &path, options);
         assert!(meanwhile == before, "{options:?}: {} and {}", meanwhile.len(), before.len());
         // A program of which each line is kept, and which is given what is changed already.
-        let live = arrived(&folder, &path, &[options, &["--through", "cat", "--live"]].concat());
+        let live = arrived(&folder, &path, &[options, &["--filter-command", "cat", "--stream"]].concat());
         assert!(live == before, "{options:?}: {} and {}", live.len(), before.len());
     }
 }

@@ -109,7 +109,7 @@ fn all_messages_go_through_another_program_and_back() {
     let input = trace(&folder, 20_000);
     let out = path_of(&folder, "out.txt");
     let awk = "awk '{ if ($13 == \"AAAA\") { $13 = \"MX\"; $15 = \"-\" } print }'";
-    let (code, said) = catlab(&["mutate", &input, "--id", "7", "--through", awk, "--out", &out]);
+    let (code, said) = catlab(&["mutate", &input, "--id", "7", "--filter-command", awk, "--out", &out]);
     assert_eq!(code, 0, "{said}");
     let lines = columns(Path::new(&out));
     assert_eq!(lines.len(), 20_000);
@@ -124,12 +124,12 @@ fn a_program_that_fails_is_told_with_its_code_and_what_it_wrote_stands() {
     let folder = Folder::new("mutate-fails");
     let input = trace(&folder, 20_000);
     let out = path_of(&folder, "out.txt");
-    let (code, said) = catlab(&["mutate", &input, "--through", "head -n 3; exit 9", "--out", &out]);
+    let (code, said) = catlab(&["mutate", &input, "--filter-command", "head -n 3; exit 9", "--out", &out]);
     assert_eq!((code, columns(Path::new(&out)).len()), (1, 3), "{said}");
     assert!(said.contains("exit code 9"), "{said}");
-    let (code, said) = catlab(&["mutate", &input, "--through", "no-such-program-anywhere", "--out", &out]);
+    let (code, said) = catlab(&["mutate", &input, "--filter-command", "no-such-program-anywhere", "--out", &out]);
     assert!(code == 1 && said.contains("exit code 127"), "{code} {said}");
-    let (code, said) = catlab(&["mutate", &input, "--through", "head -n 2 | tr a-z ' '; echo x", "--out", &out]);
+    let (code, said) = catlab(&["mutate", &input, "--filter-command", "head -n 2 | tr a-z ' '; echo x", "--out", &out]);
     assert!(code == 0 && said.contains("lost: 3"), "{code} {said}");
 }
 

@@ -56,15 +56,15 @@ pub(crate) struct Replayed {
     late_limit: Duration,
     /// Each query of a source only after the answer to the one before it, or its time-out.
     #[arg(long)]
-    dependent: bool,
+    wait_for_answer: bool,
     /// A command of the shell through which all messages go then, as lines of our text (docs/catlab/mutate.md),
-    /// before the run; what comes out is kept in the folder for temporary files meanwhile, unless --live is said.
+    /// before the run; what comes out is kept in the folder for temporary files meanwhile, unless --stream is said.
     #[arg(long, value_name = "COMMAND")]
-    through: Option<String>,
-    /// Run the command of --through twice instead and keep nothing: once to learn who asks, once more while what it
+    filter_command: Option<String>,
+    /// Run the command of --filter-command twice instead and keep nothing: once to learn who asks, once more while what it
     /// writes is sent. It has to write the same both times.
-    #[arg(long, requires = "through")]
-    live: bool,
+    #[arg(long, requires = "filter_command")]
+    stream: bool,
     /// No more queries than this.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
@@ -209,7 +209,7 @@ impl Replayed {
     /// What a program has made of the trace, if there is one; then the rules are in it.
     fn changed(&self) -> Result<(Option<Spool>, Option<trace::mutate::Plan>), Box<dyn std::error::Error>> {
         let rules = self.rules()?;
-        match &self.through {
+        match &self.filter_command {
             None => Ok((None, rules)),
             Some(command) => {
                 hierarchy::refuse_stream(&self.trace)?;
@@ -220,8 +220,8 @@ impl Replayed {
 
     /// Whose fault it is that there is nothing to send: the program's, if what it wrote is read.
     fn named(&self, error: ReplayError) -> ReplayError {
-        let is_live = self.live && !matches!(error, ReplayError::NoQuery(_));
-        match &self.through {
+        let is_live = self.stream && !matches!(error, ReplayError::NoQuery(_));
+        match &self.filter_command {
             Some(command) if !is_live => error.of_program(command),
             _ => error,
         }
@@ -252,7 +252,7 @@ impl Replayed {
             LateArgument::Slip => Late::Slip,
             LateArgument::Stop => Late::Stop(self.late_limit),
         };
-        let live = self.through.clone().filter(|_| self.live);
+        let live = self.filter_command.clone().filter(|_| self.stream);
         let (spool, rules) = if live.is_some() { (None, self.rules()?) } else { self.changed()? };
         let route = Route {
             servers: self.server.clone(),
@@ -262,7 +262,7 @@ impl Replayed {
             rules: rules.map(Arc::new),
             live,
         };
-        let manner = Manner { is_fast: self.fast, is_dependent: self.dependent, late };
+        let manner = Manner { is_fast: self.fast, is_dependent: self.wait_for_answer, late };
         let (trace, reading) = self.read_from(spool.as_ref());
         let replay =
             Replay::new(trace, reading, self.selection(), manner, &route).map_err(|error| self.named(error))?;

@@ -15,12 +15,12 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab trace mutate day.pcap --unique --suffix example.com=lab.test --server 127.0.0.1:5300 --out lab.txt.gz
   catlab trace mutate day.pcap --only-type AAAA --sample 0.1 --speed 10 --out fast.pcap
   catlab trace mutate day.pcap --rules rules.toml --out other.pcap
-  catlab trace mutate day.txt --through \"awk '\\$13 != \\\"ANY\\\"'\" --out without.txt
+  catlab trace mutate day.txt --filter-command \"awk '\\$13 != \\\"ANY\\\"'\" --out without.txt
 
 Rules, options and the text are in docs/catlab/mutate.md. Transport, client and server change in queries and
 responses, the
 rest in queries only; shares are drawn by client, so that a client keeps its transport, or with --by query.
-Exit code 0: read to the end; 1: the trace is damaged, or the program of --through failed, and what came before that
+Exit code 0: read to the end; 1: the trace is damaged, or the program of --filter-command failed, and what came before that
 stands; 2: it cannot be done at all.";
 
 #[derive(Args)]
@@ -35,7 +35,7 @@ pub(crate) struct MutateArguments {
     mutation: WrittenArguments,
     /// A command of the shell through which all messages go at last, as lines of our text.
     #[arg(long, value_name = "COMMAND")]
-    through: Option<String>,
+    filter_command: Option<String>,
 }
 
 pub(super) fn mutate(arguments: &MutateArguments) -> Result<bool, Box<dyn Error>> {
@@ -44,7 +44,7 @@ pub(super) fn mutate(arguments: &MutateArguments) -> Result<bool, Box<dyn Error>
     let mut reader = open(path, &arguments.read)?;
     let inputs: Vec<&Path> = arguments.mutation.rules().into_iter().chain([path.as_path()]).collect();
     let mut writer = create(&arguments.write, &inputs)?;
-    let is_whole = match &arguments.through {
+    let is_whole = match &arguments.filter_command {
         None => read(path, &mut reader, |message| {
             if let Some(message) = mutator.apply(message) {
                 writer.write(&message)?;

@@ -54,7 +54,7 @@ const LOAD: &[&str] = &[
     "seed",
 ];
 /// Options of a replay.
-const REPLAY: &[&str] = &["ports", "sources", "fast", "late", "late-limit", "dependent"];
+const REPLAY: &[&str] = &["ports", "sources", "fast", "late", "late-limit", "wait-for-answer"];
 /// What the controller does itself, and what goes as a file.
 const KEPT: &[&str] = &[
     "nats",
@@ -76,7 +76,7 @@ const KEPT_OF_REPLAY: &[&str] = &[
     "trace",
     "speed",
     "rules",
-    "through",
+    "filter-command",
     "limit",
     "from",
     "until",
@@ -197,12 +197,13 @@ mod tests {
         assert_eq!(told(Kind::Load, line).unwrap(), ["--server=10.0.0.1"]);
         let line = "catlab load --server 10.0.0.1 --update-zone z --name {n}.z --nats nats://h";
         check(Kind::Load, &told(Kind::Load, line).unwrap()).unwrap();
-        let line = "catlab replay t.pcap --server 10.0.0.1 --speed 2 --limit 9 --late stop --dependent --nats nats://h";
+        let line =
+            "catlab replay t.pcap --server 10.0.0.1 --speed 2 --limit 9 --late stop --wait-for-answer --nats nats://h";
         let words = told(Kind::Replay, line).unwrap();
         check(Kind::Replay, &words).unwrap();
         let mut sorted = words.clone();
         sorted.sort();
-        assert_eq!(sorted, ["--dependent", "--late=stop", "--server=10.0.0.1"]);
+        assert_eq!(sorted, ["--wait-for-answer", "--late=stop", "--server=10.0.0.1"]);
         // What is changed in a trace is so before it is divided.
         let line = "catlab replay t.pcap --server 10.0.0.1 --unique --suffix a=b --do 1 --only-type A --clients 9 \
                     --edns none --sample 0.5 --by query --seed 3 --rd on --type AAAA --nats nats://h";

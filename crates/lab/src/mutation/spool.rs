@@ -94,9 +94,9 @@ impl fmt::Display for SpoolError {
         match self {
             Self::Fed(error) => error.fmt(f),
             Self::File(folder, error) => {
-                write!(f, "{}: {error}; TMPDIR names another folder for what --through writes", folder.display())
+                write!(f, "{}: {error}; TMPDIR names another folder for what --filter-command writes", folder.display())
             }
-            Self::Program(command, reason) => write!(f, "--through {command}: {reason}; nothing was sent"),
+            Self::Program(command, reason) => write!(f, "--filter-command {command}: {reason}; nothing was sent"),
         }
     }
 }

@@ -87,5 +87,5 @@ impl Program {
 }
 
 fn told(command: &str, reason: &str) -> String {
-    format!("--through {command}: {reason}")
+    format!("--filter-command {command}: {reason}")
 }

@@ -108,7 +108,8 @@ pub struct ReplayOf {
     /// So many seconds of the trace in one second.
     pub speed: f64,
     /// Each query waited for the answer to the one before it of the same client.
-    pub dependent: bool,
+    #[serde(alias = "dependent")]
+    pub wait_for_answer: bool,
     /// What became of queries that were late: `slip`, they went out as soon as they could; `stop`, the run ended.
     pub late: String,
     /// What counted as late for `stop`; microseconds.
@@ -201,10 +202,10 @@ impl ReplayFigures {
         }
         let ReplayOf { queries, sources, source_mode, timing, speed, late, .. } = &self.replay;
         let speed = if timing == "fast" { "as fast as can be".to_owned() } else { format!("at speed {speed}") };
-        let dependent = if self.replay.dependent { ", each after the answer before it" } else { "" };
+        let waiting = if self.replay.wait_for_answer { ", each after the answer before it" } else { "" };
         line(
             "replay",
-            format!("{queries} queries of {sources} sources ({source_mode}) {speed}{dependent}; late: {late}"),
+            format!("{queries} queries of {sources} sources ({source_mode}) {speed}{waiting}; late: {late}"),
         );
         let notes = self.replay.notes();
         if !notes.is_empty() {
@@ -264,7 +265,7 @@ impl ReplayOf {
             sources_share_addresses: replay.has_shared_addresses(),
             timing: if manner.is_fast { "fast" } else { "trace" }.to_owned(),
             speed: replay.selection().speed,
-            dependent: manner.is_dependent,
+            wait_for_answer: manner.is_dependent,
             late: if manner.late == Late::Slip { "slip" } else { "stop" }.to_owned(),
             late_limit_us: match manner.late {
                 Late::Slip => None,

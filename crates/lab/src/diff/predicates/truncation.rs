@@ -3,7 +3,7 @@
 use super::Pair;
 use super::additional::RR_HEAD_BYTES;
 use super::names::in_domain_glue;
-use crate::compare::response::flag;
+use crate::diff::response::flag;
 use crate::peers::Kind;
 use wire::number::{Rcode, Rtype};
 

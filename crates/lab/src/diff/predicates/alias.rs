@@ -2,8 +2,8 @@
 
 use super::Pair;
 use super::names::{covered, is_at_or_below};
-use crate::compare::Response;
-use crate::compare::response::{Rr, flag};
+use crate::diff::Response;
+use crate::diff::response::{Rr, flag};
 use crate::peers::Kind;
 use wire::number::{Rcode, Rtype};
 
@@ -14,7 +14,7 @@ const CHAIN_MAX: usize = 32;
 const OURS_CHAIN_MAX: usize = 16;
 
 /// The names of the chain in a response: QNAME, then the target of each CNAME; the last one again where it is a circle.
-pub(in crate::compare) fn chain(response: &Response, qname: &[u8]) -> Vec<Vec<u8>> {
+pub(in crate::diff) fn chain(response: &Response, qname: &[u8]) -> Vec<Vec<u8>> {
     let mut names = vec![qname.to_vec()];
     while let Some(last) = names.last()
         && names.len() <= CHAIN_MAX

@@ -1,7 +1,7 @@
-//! `catlab compare updates`: the command line of the comparison of updates.
+//! `catlab diff updates`: the command line of the comparison of updates.
 
 use clap::Args;
-use lab::compare::updates::{History, KINDS, Plan, Tally, generate, key, run, run_history, start_all};
+use lab::diff::updates::{History, KINDS, Plan, Tally, generate, key, run, run_history, start_all};
 use lab::peers::Kind;
 use lab::trace;
 use std::error::Error;
@@ -16,9 +16,9 @@ const ZONE_COUNT: usize = 8;
 const SHOWN_COUNT: usize = 20;
 
 /// Below the options.
-pub(crate) const EXAMPLES: &str = "Examples:\n  catlab compare updates --seed 1 --count 20000\n  \
-    catlab compare updates --server catamaran --server bind --count 500 --show 5\n  \
-    catlab compare updates --history roothistory-base.zone.xz roothistory-diffs.patch.xz --round 10\n\n\
+pub(crate) const EXAMPLES: &str = "Examples:\n  catlab diff updates --seed 1 --count 20000\n  \
+    catlab diff updates --server catamaran --server bind --count 500 --show 5\n  \
+    catlab diff updates --history roothistory-base.zone.xz roothistory-diffs.patch.xz --round 10\n\n\
     Without --history the updates are made from the seed, and each server is compared with what RFC 2136 says.\n\
     A history is a zone file without what a signer makes, and `git diff -U0` from each version to the next;\n\
     DNSKEY, RRSIG, NSEC and ZONEMD are left out for every server: a zone that is signed elsewhere takes no updates.\n\n\

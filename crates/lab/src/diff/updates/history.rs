@@ -2,7 +2,7 @@
 
 use super::contents::{Contents, record, rr, serial_of};
 use super::message::Update;
-use crate::compare::response::{Rr, Section};
+use crate::diff::response::{Rr, Section};
 use std::fmt;
 use wire::name::Name;
 use wire::number::Rtype;

@@ -1,9 +1,9 @@
 //! Messages that are no plain queries.
 
 use super::Exchange;
-use crate::compare::Response;
-use crate::compare::query::Query;
-use crate::compare::response::{Got, flag};
+use crate::diff::Response;
+use crate::diff::query::Query;
+use crate::diff::response::{Got, flag};
 use crate::peers::Kind;
 use crate::trace::Transport;
 use wire::number::{Class, Opcode, Rcode, Rtype};

@@ -7,10 +7,25 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+/// Examples, verdicts and exit codes in `--help`.
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  catlab compare before after --threshold 5%
+  catlab compare before after --skip 5 --json
+
+Compares p50, p90, p99, p99.9 and the achieved rate by the ratio B/A, with 95 % intervals from 2,000 resamples of whole
+seconds. Compares loss, wrong answers and each RCODE by the difference B-A, with 95 % intervals from the counts of all
+queries.
+Verdicts: better; no difference; different (RCODEs only); worse, within the threshold; undecided; WORSE, beyond the
+threshold (a regression).
+
+Exit code 0: no regression; 1: a regression; 2: the runs cannot be compared; 3: undecided, B looks worse by more than
+the threshold, but this may be chance.";
+
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Two runs: folders of `catlab load --out`, before and after.
-    #[arg(value_names = ["A", "B"], num_args = 2)]
+    /// Two run folders of `catlab load --out`: before and after.
+    #[arg(value_names = ["A", "B"], num_args = 2, required = true)]
     runs: Vec<PathBuf>,
     /// How much worse B may be. For shares of the queries (loss, wrong answers and failures, which are RCODEs other
     /// than NOERROR and NXDOMAIN), the limit is a hundredth of it: 5% allows 0.05 % of the queries.

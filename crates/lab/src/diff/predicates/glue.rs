@@ -2,7 +2,7 @@
 
 use super::Pair;
 use super::names::in_domain_glue;
-use crate::compare::response::flag;
+use crate::diff::response::flag;
 
 /// RFC 9471 3.1: a referral whose in-domain glue does not all fit has TC. NSD 4.6 and BIND 9.18 are older: they send
 /// what fits, without TC.
@@ -23,7 +23,7 @@ pub(super) fn in_domain_glue_sets_tc(pair: &mut Pair<'_>) -> bool {
 }
 
 /// Makes a response what it is when it is truncated.
-pub(super) fn truncate(response: &mut crate::compare::Response) {
+pub(super) fn truncate(response: &mut crate::diff::Response) {
     response.flags[flag::TC] = true;
     response.answer.clear();
     response.authority.clear();

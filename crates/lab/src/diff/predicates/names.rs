@@ -1,7 +1,7 @@
 //! Which names the RRs of a response name, and which of these are glue.
 
 use super::Pair;
-use crate::compare::response::{Response, Rr, Section, flag};
+use crate::diff::response::{Response, Rr, Section, flag};
 use std::collections::BTreeSet;
 use wire::name::NameRef;
 use wire::number::Rtype;
@@ -18,7 +18,7 @@ pub(super) fn is_at_or_below(name: &[u8], ancestor: &[u8]) -> bool {
 }
 
 /// The type that an RR belongs to: that which it covers where it is a signature.
-pub(in crate::compare) fn covered(rr: &Rr) -> Rtype {
+pub(in crate::diff) fn covered(rr: &Rr) -> Rtype {
     match (rr.rtype, rr.rdata.first_chunk()) {
         (Rtype::RRSIG, Some(covered)) => Rtype(u16::from_be_bytes(*covered)),
         (rtype, _) => rtype,

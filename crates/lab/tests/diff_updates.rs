@@ -2,7 +2,7 @@
 //!
 //! By default a part of them; `CATAMARAN_TEST_FULL=1` runs all. `UPDATES=20000 SEED=1` draws as many, `STEPS=1080
 //! ROUND=10` goes as far into the history of the root zone and compares the whole zone after every ten steps.
-use lab::compare::updates::{Followed, History, KINDS, Plan, Tally, generate, key, run, run_history, start_all};
+use lab::diff::updates::{Followed, History, KINDS, Plan, Tally, generate, key, run, run_history, start_all};
 use lab::peers::Kind;
 use std::path::PathBuf;
 use wire::name::Name;

@@ -7,7 +7,7 @@ use super::contents::{Contents, serial_of};
 use super::message::{Raw, Update};
 use super::quirk::{Quirk, Quirks};
 use super::readable::{self, is_meta, rr};
-use crate::compare::response::Rr;
+use crate::diff::response::Rr;
 use wire::name::NameRef;
 use wire::number::{Class, Rcode, Rtype, Serial};
 

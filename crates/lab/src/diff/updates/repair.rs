@@ -2,7 +2,7 @@
 
 use super::contents::{Contents, record};
 use super::message::{BYTES_MAX, Update};
-use crate::compare::response::Rr;
+use crate::diff::response::Rr;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::name::{Name, NameRef};
 use wire::number::Rtype;

@@ -1,7 +1,7 @@
 //! NSEC3 records as whoever validates reads them (RFC 5155 8.3), with a hash function of its own.
 
 use super::names::is_at_or_below;
-use crate::compare::response::{Rr, Section};
+use crate::diff::response::{Rr, Section};
 use data_encoding::BASE32HEX_NOPAD;
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use wire::name::NameRef;

@@ -2,7 +2,7 @@
 
 use super::Pair;
 use super::names::{covered, is_at_or_below, targets};
-use crate::compare::response::{Rr, Section};
+use crate::diff::response::{Rr, Section};
 use crate::peers::Kind;
 use wire::name::NameRef;
 use wire::number::Rtype;

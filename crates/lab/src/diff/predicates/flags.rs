@@ -1,7 +1,7 @@
 //! Flags of the header.
 
 use super::Pair;
-use crate::compare::response::flag;
+use crate::diff::response::flag;
 use crate::peers::Kind;
 
 /// RFC 4035 3.1.6: a server "SHOULD clear the CD bit when composing an authoritative response"; BIND copies it.

@@ -160,13 +160,13 @@ mod tests {
 
     #[test]
     fn every_predicate_is_documented_with_its_rule() {
-        let page = include_str!("../../../../../docs/catlab/compare.md");
+        let page = include_str!("../../../../../docs/catlab/diff.md");
         for predicate in TABLE {
             let row = page.lines().find(|line| line.starts_with(&format!("| `{}` |", predicate.name)));
-            let row = row.unwrap_or_else(|| panic!("docs/catlab/compare.md has no row for {}", predicate.name));
+            let row = row.unwrap_or_else(|| panic!("docs/catlab/diff.md has no row for {}", predicate.name));
             let first = predicate.rule.split(',').next().unwrap_or_default();
-            assert!(row.contains(first), "docs/catlab/compare.md: {} is settled by {}", predicate.name, predicate.rule);
+            assert!(row.contains(first), "docs/catlab/diff.md: {} is settled by {}", predicate.name, predicate.rule);
         }
-        assert_eq!(page.matches("\n| `").count(), TABLE.len(), "a row of docs/catlab/compare.md has no predicate");
+        assert_eq!(page.matches("\n| `").count(), TABLE.len(), "a row of docs/catlab/diff.md has no predicate");
     }
 }

@@ -3,7 +3,7 @@
 
 use super::contents::Contents;
 use super::message::{Raw, Update};
-use crate::compare::Response;
+use crate::diff::Response;
 use domain::base::iana::{Class, Opcode, Rtype};
 use domain::base::message_builder::{AdditionalBuilder, PushError};
 use domain::base::name::Name;

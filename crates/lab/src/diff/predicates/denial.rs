@@ -4,7 +4,7 @@ use super::Pair;
 use super::alias::chain;
 use super::names::{covered, is_at_or_below};
 use super::nsec3::Chain;
-use crate::compare::response::{Rr, Section};
+use crate::diff::response::{Rr, Section};
 use crate::peers::Kind;
 use wire::name::NameRef;
 use wire::number::Rtype;

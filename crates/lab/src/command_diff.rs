@@ -1,7 +1,8 @@
-//! `catlab compare recorded` and `catlab compare generated`.
+//! `catlab diff`: the same messages to several servers, and every difference between them.
 
+use crate::command_diff_updates::{self, UpdatesArguments};
 use clap::{Args, Subcommand};
-use lab::compare::{Tally, run};
+use lab::diff::{Tally, run};
 use lab::peers::{Kind, ServedZone};
 use lab::trace::{self, Recorded};
 use std::error::Error;
@@ -11,13 +12,20 @@ use std::process::ExitCode;
 /// Examples that are printed of each class of difference when no other number is asked for.
 const SHOWN_COUNT: usize = 2;
 
+/// Examples of all commands in `--help`.
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  catlab diff recorded --zone .=root.zone.xz --trace root-server.pcap.xz
+  catlab diff generated --seed 7 --count 100000
+  catlab diff updates --seed 1 --count 20000";
+
 const RECORDED_EXAMPLES: &str = "\
 Examples:
-  catlab compare recorded --zone .=root.zone.xz --trace root-server.pcap.xz
-  catlab compare recorded --zone .=root.zone.xz --trace queries.dnsperf --limit 1000
-  catlab compare recorded --zone example.=example.zone --trace garbage.rpl --show 5
-  catlab compare recorded --zone .=root.zone.xz --trace root-server.pcap.xz --explained in_domain_glue_sets_tc
-  catlab compare recorded --ours knot --zone .=root.zone.xz --trace root-server.pcap.xz
+  catlab diff recorded --zone .=root.zone.xz --trace root-server.pcap.xz
+  catlab diff recorded --zone .=root.zone.xz --trace queries.dnsperf --limit 1000
+  catlab diff recorded --zone example.=example.zone --trace garbage.rpl --show 5
+  catlab diff recorded --zone .=root.zone.xz --trace root-server.pcap.xz --explained in_domain_glue_sets_tc
+  catlab diff recorded --ours knot --zone .=root.zone.xz --trace root-server.pcap.xz
 
 The servers are started on loopback with these zones; nsd, knotd and named are the distribution's, catamaran is the
 one beside this program, or on PATH, or CATAMARAN_BIN. The report goes to the standard output, progress elsewhere.
@@ -25,21 +33,31 @@ Exit code 0: every difference is explained; 1: some are not; 2: the run failed."
 
 const GENERATED_EXAMPLES: &str = "\
 Examples:
-  catlab compare generated --count 2000
-  catlab compare generated --seed 7 --count 100000
-  catlab compare generated --seed 7 --keep run-7
+  catlab diff generated --count 2000
+  catlab diff generated --seed 7 --count 100000
+  catlab diff generated --seed 7 --keep run-7
 
 Zones are signed by dnssec-signzone (Debian: bind9-utils): signatures differ from run to run, all else is the same.
 Exit code 0: every difference is explained; 1: some are not; 2: the run failed.";
 
 #[derive(Subcommand)]
-pub(crate) enum Compare {
+pub(crate) enum Diff {
     /// Recorded queries: captures (.pcap, .pcapng), dnsperf files (.dnsperf), raw messages (.rpl), each also as .xz.
     #[command(after_help = RECORDED_EXAMPLES)]
     Recorded(RecordedArguments),
     /// Zones and queries made from a seed: wildcards, zone cuts, DNAME, aliases, empty non-terminals, NSEC and NSEC3.
     #[command(after_help = GENERATED_EXAMPLES)]
     Generated(GeneratedArguments),
+    /// Send UPDATEs to several servers; compare RCODE, serial and the whole zone after each.
+    #[command(after_help = command_diff_updates::EXAMPLES)]
+    Updates(UpdatesArguments),
+}
+
+/// Where the messages come from.
+#[derive(Clone, Copy)]
+enum Source<'a> {
+    Recorded(&'a RecordedArguments),
+    Generated(&'a GeneratedArguments),
 }
 
 #[derive(Args)]
@@ -95,18 +113,23 @@ fn parse_zone(text: &str) -> Result<(String, PathBuf), String> {
     Ok((apex.to_string(), PathBuf::from(file)))
 }
 
-/// Compares, and prints the report.
-pub(crate) fn main(compare: &Compare) -> ExitCode {
-    let common = match compare {
-        Compare::Recorded(arguments) => &arguments.common,
-        Compare::Generated(arguments) => &arguments.common,
-    };
-    let passing = std::env::temp_dir().join(format!("catlab-{}", std::process::id()));
-    let folder = common.keep.clone().unwrap_or_else(|| passing.clone());
+/// Runs one of the three commands.
+pub(crate) fn main(diff: &Diff) -> ExitCode {
+    match diff {
+        Diff::Recorded(arguments) => diff_answers(Source::Recorded(arguments), &arguments.common),
+        Diff::Generated(arguments) => diff_answers(Source::Generated(arguments), &arguments.common),
+        Diff::Updates(arguments) => command_diff_updates::main(arguments),
+    }
+}
+
+/// Compares the answers, and prints the report.
+fn diff_answers(source: Source<'_>, common: &Common) -> ExitCode {
+    let temporary = std::env::temp_dir().join(format!("catlab-{}", std::process::id()));
+    let folder = common.keep.clone().unwrap_or_else(|| temporary.clone());
     let mut tally = Tally::default();
-    let done = compared(compare, &folder, &mut tally);
-    // A folder that stays behind in the system's temporary folder harms nobody.
-    let _removed = std::fs::remove_dir_all(passing);
+    let done = collect(source, &folder, &mut tally);
+    // A folder that stays in the temporary folder of the system does no harm.
+    let _removed = std::fs::remove_dir_all(temporary);
     if let Err(error) = done {
         eprintln!("catlab: {error}");
         return ExitCode::from(2);
@@ -117,20 +140,20 @@ pub(crate) fn main(compare: &Compare) -> ExitCode {
             println!("{}", case.text);
         }
     }
-    let asked = common.explained.as_deref().and_then(|name| tally.predicates.get(name));
-    asked.iter().flat_map(|needed| &needed.examples).for_each(|example| println!("{example}"));
+    let selected = common.explained.as_deref().and_then(|name| tally.predicates.get(name));
+    selected.iter().flat_map(|needed| &needed.examples).for_each(|example| println!("{example}"));
     print!("{tally}");
     if tally.unexplained.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn compared(compare: &Compare, folder: &Path, tally: &mut Tally) -> Result<(), Box<dyn Error>> {
+fn collect(source: Source<'_>, folder: &Path, tally: &mut Tally) -> Result<(), Box<dyn Error>> {
     std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     // Servers are started in folders of their own, where a relative path would mean another file.
     let folder = std::fs::canonicalize(folder)?;
-    match compare {
-        Compare::Recorded(arguments) => recorded(arguments, &folder, tally),
-        Compare::Generated(GeneratedArguments { seed, count, common }) => {
-            progress("making and signing zones");
+    match source {
+        Source::Recorded(arguments) => recorded(arguments, &folder, tally),
+        Source::Generated(GeneratedArguments { seed, count, common }) => {
+            progress("creating and signing zones");
             let made = run::generate(*seed, *count, &folder)?;
             let (ours, zones, messages) = (common.ours, made.zones, &made.messages);
             run::run(&run::Plan { ours, zones, messages, folder: &folder, progress: &progress }, tally)

@@ -1,7 +1,7 @@
 //! Whether the name servers of a zone have addresses in it, as BIND looks for them.
 
 use super::contents::Contents;
-use crate::compare::response::Rr;
+use crate::diff::response::Rr;
 use wire::name::NameRef;
 use wire::number::Rtype;
 

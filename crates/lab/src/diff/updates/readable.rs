@@ -2,7 +2,7 @@
 
 use super::message::{Raw, Update};
 use super::quirk::{Quirk, Quirks};
-use crate::compare::response::Rr;
+use crate::diff::response::Rr;
 use wire::number::{Class, Rcode, Rtype};
 use wire::rdata::{rdata_check, rdata_lowercase};
 

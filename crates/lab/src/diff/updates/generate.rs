@@ -2,7 +2,7 @@
 
 use super::contents::Contents;
 use super::message::{Raw, Update};
-use crate::compare::response::Rr;
+use crate::diff::response::Rr;
 use rand::Rng;
 use rand::seq::{IndexedMutRandom, IndexedRandom, IteratorRandom};
 use rand_chacha::ChaCha8Rng;

@@ -1,6 +1,6 @@
 //! What a zone holds, as a set.
 
-use crate::compare::response::{Rr, Section};
+use crate::diff::response::{Rr, Section};
 use std::fmt::Write as _;
 use wire::name::Name;
 use wire::number::{Class, Rtype};
