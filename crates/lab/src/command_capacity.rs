@@ -19,11 +19,11 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab capacity --server 127.0.0.1:5300 --queries queries.txt --objective 'p99<=2ms,loss<=0.1%'
   catlab capacity --server 127.0.0.1:5300 --queries queries.txt --from 10000 --try-for 10s --repeats 8 --out capacity
 
-The rate doubles from --from until the objective is missed, then the bracket is halved until it is as narrow as
---precision. This is repeated. The result is the median, with the lowest and highest repeat as its interval. If this
-tool reaches its limit first, the printed rate is a lower bound. A try is repeated if it is INVALID, or if only the send
-lag of this tool misses the objective; it never counts against the server. --lag-limit sets the largest send lag of a
-valid try. The search ends after about --within, 90 s by default.
+Doubles the rate from --from until the objective is missed, then halves the bracket until it is as narrow as
+--precision. Repeats this --repeats times. The result is the median, with the lowest and highest repeat as its interval.
+If this tool reaches its limit first, the printed rate is a lower bound. A try is repeated if it is INVALID, or if only
+the send lag of this tool misses the objective. It never counts against the server. --lag-limit sets the largest send
+lag of a valid try. The search ends after about --within, 90 s by default.
 
 Exit code 0: a rate or a lower bound was found; 1: no rate meets the objective; 2: the search could not start; 3: the
 capacity could not be measured, or the search was stopped before an estimate.";
@@ -35,35 +35,36 @@ pub(crate) struct Arguments {
     target: Target,
     #[command(flatten)]
     asking: Asking,
-    /// What must hold: p50, p90, p99, p99.9, p99.99, max (us, ms, s) and loss (a share, or with %), comma between.
+    /// Objective: limits for p50, p90, p99, p99.9, p99.99, max (us, ms, s) and loss (a share or %), separated by
+    /// commas.
     #[arg(long, default_value = "p99<=2ms,loss<=0.1%", alias = "slo")]
     objective: Objective,
-    /// First rate, queries a second.
+    /// First rate to try, in queries a second.
     #[arg(long, default_value_t = 1_000.0, value_parser = parse_rate, allow_negative_numbers = true)]
     from: f64,
-    /// Highest rate.
+    /// Highest rate to try.
     #[arg(long, default_value_t = 10_000_000.0, value_parser = parse_rate, allow_negative_numbers = true)]
     to: f64,
-    /// How long each rate is tried.
+    /// Duration of one try.
     #[arg(long, default_value = "2s", value_parser = parse_duration)]
     try_for: Duration,
     /// End the search after this time with the estimate so far [default: 90s, more with a longer --try-for or more
     /// --repeats].
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     within: Option<Duration>,
-    /// Pause between two tries, for queues to run empty.
+    /// Pause between tries, to let queues drain.
     #[arg(long, default_value = "500ms", value_parser = parse_duration)]
     pause: Duration,
-    /// How narrow a bracket gets: 0.05 is 5 %.
+    /// Stop narrowing when lower and upper bound differ by this share: 0.05 is 5 %.
     #[arg(long, default_value_t = 0.05)]
     precision: f64,
-    /// How many brackets: 6 give an interval of 96.9 %.
+    /// Number of repeats: 6 give an interval of 96.9 %.
     #[arg(long, default_value_t = 6)]
     repeats: usize,
-    /// Even distances between queries instead of random ones.
+    /// Send queries at even intervals instead of random ones.
     #[arg(long)]
     even: bool,
-    /// Print capacity.json on standard output instead of a sentence.
+    /// Print capacity.json instead of a sentence.
     #[arg(long)]
     json: bool,
     /// Folder for capacity.json and manifest.json.

@@ -27,20 +27,20 @@ pub(crate) struct Arguments {
     /// Two run folders of `catlab load --out`: before and after.
     #[arg(value_names = ["A", "B"], num_args = 2, required = true)]
     runs: Vec<PathBuf>,
-    /// How much worse B may be. For shares of the queries (loss, wrong answers and failures, which are RCODEs other
-    /// than NOERROR and NXDOMAIN), the limit is a hundredth of it: 5% allows 0.05 % of the queries.
+    /// How much worse B may be. For loss, wrong answers and failures (RCODEs other than NOERROR and NXDOMAIN), the
+    /// limit is a hundredth of it: 5% allows 0.05 % of the queries.
     #[arg(long, default_value = "5%", value_parser = parse_threshold)]
     threshold: f64,
-    /// Seconds at the start of each run that do not count.
+    /// Ignore the first seconds of each run.
     #[arg(long, default_value_t = 0.0, value_name = "SECONDS")]
     skip: f64,
-    /// Compare runs that are INVALID all the same.
+    /// Compare even if a run is INVALID.
     #[arg(long)]
     force: bool,
     /// Print JSON instead of a table.
     #[arg(long)]
     json: bool,
-    /// The same seed draws the same.
+    /// Seed of all random choices.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }

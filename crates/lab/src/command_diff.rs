@@ -27,9 +27,11 @@ Examples:
   catlab diff recorded --zone .=root.zone.xz --trace root-server.pcap.xz --explained in_domain_glue_sets_tc
   catlab diff recorded --ours knot --zone .=root.zone.xz --trace root-server.pcap.xz
 
-The servers are started on loopback with these zones; nsd, knotd and named are the distribution's, catamaran is the
-one beside this program, or on PATH, or CATAMARAN_BIN. The report goes to the standard output, progress elsewhere.
-Exit code 0: every difference is explained; 1: some are not; 2: the run failed.";
+Starts the servers on loopback with these zones. nsd, knotd and named come from the system. catamaran comes from
+CATAMARAN_BIN, from the folder of this program, or from PATH. The report is printed on standard output, and progress on
+standard error.
+
+Exit code 0: every difference is explained; 1: some differences are not; 2: the run failed.";
 
 const GENERATED_EXAMPLES: &str = "\
 Examples:
@@ -37,15 +39,18 @@ Examples:
   catlab diff generated --seed 7 --count 100000
   catlab diff generated --seed 7 --keep run-7
 
-Zones are signed by dnssec-signzone (Debian: bind9-utils): signatures differ from run to run, all else is the same.
-Exit code 0: every difference is explained; 1: some are not; 2: the run failed.";
+Zones are signed with dnssec-signzone (Debian: bind9-utils). The same seed gives the same zones and queries; only
+signatures differ.
+
+Exit code 0: every difference is explained; 1: some differences are not; 2: the run failed.";
 
 #[derive(Subcommand)]
 pub(crate) enum Diff {
-    /// Recorded queries: captures (.pcap, .pcapng), dnsperf files (.dnsperf), raw messages (.rpl), each also as .xz.
+    /// Send recorded messages: captures (.pcap, .pcapng), dnsperf files (.dnsperf) or raw messages (.rpl); .xz is
+    /// supported.
     #[command(after_help = RECORDED_EXAMPLES)]
     Recorded(RecordedArguments),
-    /// Zones and queries made from a seed: wildcards, zone cuts, DNAME, aliases, empty non-terminals, NSEC and NSEC3.
+    /// Send generated queries for generated zones: wildcards, zone cuts, DNAME, aliases, NSEC and NSEC3.
     #[command(after_help = GENERATED_EXAMPLES)]
     Generated(GeneratedArguments),
     /// Send UPDATEs to several servers; compare RCODE, serial and the whole zone after each.
@@ -62,29 +67,29 @@ enum Source<'a> {
 
 #[derive(Args)]
 struct Common {
-    /// The server that is judged: catamaran, nsd, knot or bind.
+    /// Server to judge: catamaran, nsd, knot or bind.
     #[arg(long, default_value = "catamaran", value_parser = parse_kind)]
     ours: Kind,
-    /// How many examples of each class of unexplained differences are printed.
+    /// Number of examples to print for each class of unexplained differences.
     #[arg(long, default_value_t = SHOWN_COUNT)]
     show: usize,
-    /// Print the first messages that this predicate explained, to see whether it is right.
+    /// Print the first messages that this predicate explained.
     #[arg(long, value_name = "PREDICATE")]
     explained: Option<String>,
-    /// Where zones, configurations and outputs of the servers go, and are kept; otherwise they are removed.
+    /// Keep zones, configurations and output of the servers in this folder. By default they are removed.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
 }
 
 #[derive(Args)]
 pub(crate) struct RecordedArguments {
-    /// A zone and its file, uncompressed or .xz.
+    /// Zone to serve, and its file (.xz is supported). May be given several times.
     #[arg(long = "zone", value_name = "APEX=FILE", required = true, value_parser = parse_zone)]
     zones: Vec<(String, PathBuf)>,
-    /// A trace.
+    /// Trace with the messages to send. May be given several times.
     #[arg(long = "trace", value_name = "FILE", required = true)]
     traces: Vec<PathBuf>,
-    /// Only the first so many messages.
+    /// Send only the first LIMIT messages.
     #[arg(long)]
     limit: Option<usize>,
     #[command(flatten)]
@@ -93,10 +98,10 @@ pub(crate) struct RecordedArguments {
 
 #[derive(Args)]
 pub(crate) struct GeneratedArguments {
-    /// The same seed gives the same zones and queries.
+    /// Seed of zones and queries.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Queries over all zones together.
+    /// Number of queries.
     #[arg(long, default_value_t = 10_000)]
     count: usize,
     #[command(flatten)]

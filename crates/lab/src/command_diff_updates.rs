@@ -19,32 +19,35 @@ const SHOWN_COUNT: usize = 20;
 pub(crate) const EXAMPLES: &str = "Examples:\n  catlab diff updates --seed 1 --count 20000\n  \
     catlab diff updates --server catamaran --server bind --count 500 --show 5\n  \
     catlab diff updates --history roothistory-base.zone.xz roothistory-diffs.patch.xz --round 10\n\n\
-    Without --history the updates are made from the seed, and each server is compared with what RFC 2136 says.\n\
-    A history is a zone file without what a signer makes, and `git diff -U0` from each version to the next;\n\
-    DNSKEY, RRSIG, NSEC and ZONEMD are left out for every server: a zone that is signed elsewhere takes no updates.\n\n\
-    Exit code 0: every difference is explained; 1: some are not; 2: the run failed.";
+    Without --history, updates are generated from the seed, and each server is compared with RFC 2136.\n\
+    With --history, the input is a zone file and the output of `git diff -U0` from each version to the next. DNSKEY,\n\
+    RRSIG, NSEC and ZONEMD are left out for every server, because a zone that is signed elsewhere takes no updates.\n\
+    The history stops at the first difference.\n\n\
+    Exit code 0: every difference is explained; 1: some differences are not; 2: the run failed, or with --history, a\n\
+    server differs.";
 
 #[derive(Args)]
 pub(crate) struct UpdatesArguments {
-    /// A server to start and compare: catamaran, bind or knot; may be given several times.
+    /// Server to start and compare: catamaran, bind or knot. May be given several times.
     #[arg(long = "server", value_name = "SERVER", default_values = KINDS.map(Kind::label), value_parser = parse_kind)]
     servers: Vec<Kind>,
-    /// The same seed gives the same updates.
+    /// Seed of the updates.
     #[arg(long, default_value_t = 1, conflicts_with = "history")]
     seed: u64,
-    /// How many updates.
+    /// Number of updates.
     #[arg(long, default_value_t = 1_000, conflicts_with = "history")]
     count: usize,
-    /// The first version of a zone whose apex is the root, and its differences; each uncompressed or .xz.
+    /// Replay the history of the root zone instead of generated updates: a zone file, and the differences to each later
+    /// version. Both may be .xz.
     #[arg(long, num_args = 2, value_names = ["ZONE", "DIFFERENCES"])]
     history: Option<Vec<PathBuf>>,
-    /// How many steps of the history; all by default.
+    /// Number of history steps. The default is all.
     #[arg(long, requires = "history")]
     steps: Option<usize>,
-    /// After how many steps of the history the whole zone is compared; RCODE and serial are after each.
+    /// Compare the whole zone after every Nth step of the history. RCODE and serial are compared after each.
     #[arg(long, default_value_t = 10, requires = "history")]
     round: usize,
-    /// How many unexplained differences are printed.
+    /// Number of unexplained differences to print.
     #[arg(long, default_value_t = SHOWN_COUNT)]
     show: usize,
 }

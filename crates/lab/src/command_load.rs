@@ -32,8 +32,8 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab load --server 192.168.1.6 --queries queries.txt --rate 50000 --expect-answers right.jsonl
   catlab load --server 192.168.1.6 --queries queries.txt --rate 400000 --nats nats://192.168.1.5:4222 --agents 4
 
-Exit code 0: the run is valid; 1: it is not, and the summary says why, or no update of the freshness probe was
-acknowledged; 2: it did not take place.";
+Exit code 0: the run is valid; 1: it is INVALID, and the summary says why, or no update of the freshness probe was
+acknowledged; 2: the run did not start.";
 
 /// What a population says itself, for each group of its clients.
 const IN_POPULATIONS: [&str; 16] = [
@@ -66,11 +66,11 @@ pub(crate) struct Arguments {
     asking: Asking,
     #[command(flatten)]
     freshness: FreshnessArguments,
-    /// Clients that ask each in its own way: a TOML file (docs/catlab/load.md). It replaces transport, rate and
+    /// Population of clients: a TOML file (docs/catlab/load.md). It replaces the options for transport, rate and
     /// connections.
     #[arg(long, value_name = "FILE", conflicts_with_all = IN_POPULATIONS)]
     population: Option<PathBuf>,
-    /// Queries a second: 2000, or a ramp 100..20000, or steps 1000,2000,4000 of equal length, or steps with lengths
+    /// Queries a second: 2000, a ramp 100..20000, steps of equal length 1000,2000,4000, or steps with lengths
     /// 1000@10s,4000@30s. With lengths, --duration is their sum.
     #[arg(long, default_value = "1000", value_parser = parse_rate, allow_negative_numbers = true)]
     #[arg(conflicts_with = "closed_loop")]
@@ -78,26 +78,27 @@ pub(crate) struct Arguments {
     /// Send each query of the file exactly once at --rate, then end the run.
     #[arg(long, requires = "queries", conflicts_with_all = ["duration", "closed_loop", "population"])]
     once: bool,
-    /// Random distances, as from many independent clients, instead of even ones.
+    /// Send at random (Poisson) intervals, as many independent clients do, instead of even ones.
     #[arg(long, conflicts_with = "closed_loop")]
     poisson: bool,
-    /// Send when answers come instead of at planned times: finds a limit, hides waiting.
+    /// Send the next query when an answer arrives, instead of at planned times. Finds peak throughput but hides
+    /// queueing delay.
     #[arg(long)]
     closed_loop: bool,
-    /// Queries that wait in a closed loop.
+    /// Queries in flight in a closed loop.
     #[arg(long, default_value_t = 256, requires = "closed_loop")]
     in_flight: usize,
-    /// How long queries are sent: 6s, 500ms, 2m.
+    /// How long to send queries: 6s, 500ms, 2m.
     #[arg(long, default_value = "10s", value_parser = parse_duration)]
     duration: Duration,
-    /// Keep the first answer to each question in this file, for --expect-answers, and hold the later ones against it: a
-    /// slow run at a server you trust.
+    /// Write the first answer to each question to this file, for --expect-answers. Later answers to the same question
+    /// are compared with it. Use a low rate and a server that you trust.
     #[arg(long, value_name = "FILE", group = REFERENCE, conflicts_with_all = ["updates", "update_zone"])]
     record_answers: Option<PathBuf>,
-    /// Print dnsperf's statistics too, for scripts that read them.
+    /// Also print statistics in the format of dnsperf, for scripts.
     #[arg(long)]
     dnsperf_text: bool,
-    /// Carry the same plan out against an echo in this process first: what goes wrong there is no server's fault.
+    /// First run the same plan against an echo server in this process, to see what this machine can do.
     #[arg(long)]
     self_check: bool,
     #[command(flatten)]

@@ -23,13 +23,13 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab replay day.pcap.xz --server 192.168.1.6 --nats nats://192.168.1.5:4222 --agents 4 --out run5
   catlab trace info --json day.pcap.xz
 
-Each query goes out with the bytes that it had, but for its ID, at its time from the first query on, whatever the
-server does; options and --rules change it on the way as `catlab trace mutate` would. A source keeps to one address,
-port or connection for the whole run. The summary has send_error_us, interval_error_us, rate_error and
-second_rate_error, and all that a run of `catlab load` leaves behind (docs/catlab/replay.md). Connections are closed
-after
---idle-timeout, 20 s if none is said.
-Exit code 0: the run is valid; 1: it is not, and the summary says why; 2: it did not take place.";
+Sends each query with its original bytes, except for its ID, at its original time counted from the first query, however
+slow the server is. Options and --rules change queries on the way, as `catlab trace mutate` does. A source keeps one
+address, port or connection for the whole run. Idle connections are closed after --idle-timeout, 20 s by default. The
+summary has send_error_us, interval_error_us, rate_error and second_rate_error, and everything that `catlab load`
+reports (docs/catlab/replay.md).
+
+Exit code 0: the run is valid; 1: it is INVALID, and the summary says why; 2: the run did not start.";
 
 #[derive(Args)]
 pub(crate) struct Arguments {

@@ -49,7 +49,7 @@ Examples:
   catlab diff recorded --zone .=root.zone.xz --trace root-server.pcap.xz
   catlab diff generated --seed 7 --count 100000";
 
-/// The DNS laboratory: judges any DNS server by nothing but its answers.
+/// Test and benchmark any DNS server as a black box.
 #[derive(Parser)]
 #[command(name = "catlab", version, arg_required_else_help = true, after_help = EXAMPLES)]
 struct Cli {
@@ -65,43 +65,43 @@ enum Command {
     /// Send the same messages to several servers and explain each difference.
     #[command(subcommand, after_help = command_diff::EXAMPLES)]
     Diff(command_diff::Diff),
-    /// Finds the highest rate at which a server keeps an objective, with an interval.
+    /// Find the highest query rate at which a server meets an objective.
     #[command(after_help = command_capacity::EXAMPLES)]
     Capacity(Box<command_capacity::Arguments>),
-    /// Looks at this machine before a run: open files, ports, buffers, governor, clock; says what to mend and how.
+    /// Check this machine before a run: open files, ports, buffers, CPU governor, clock.
     #[command(after_help = command_doctor::EXAMPLES)]
     Doctor(command_doctor::Arguments),
-    /// Sends queries at a rate, or as fast as answers come, and tells how the server did.
+    /// Send queries or updates at a given rate, or as fast as the server answers.
     #[command(after_help = command_load::EXAMPLES)]
     Load(Box<command_load::Arguments>),
-    /// Sends the queries of a trace again, at its times and from its sources, and tells how near to them it was.
+    /// Replay a trace against a server, with its original timing and sources.
     #[command(after_help = command_replay::EXAMPLES)]
     Replay(Box<command_replay::Arguments>),
-    /// Populations of clients, out of traces.
+    /// Create populations of clients from traces.
     #[command(subcommand, after_help = command_profile::EXAMPLES)]
     Profile(command_profile::Profile),
-    /// Recorded traffic: what is in it, and the same in another format.
+    /// Inspect, convert, change and anonymize recorded DNS traffic.
     #[command(subcommand, after_help = command_trace::EXAMPLES)]
     Trace(command_trace::Trace),
-    /// Draws runs: figures and pictures on one page that needs no network.
+    /// Draw one or more runs as a self-contained HTML page.
     #[command(after_help = command_report::EXAMPLES)]
     Report(command_report::Arguments),
-    /// Makes one run of several that went on at the same time, of more processes or machines.
+    /// Merge runs of several processes or machines into one run.
     #[command(after_help = command_merge::EXAMPLES)]
     Merge(command_merge::Arguments),
-    /// Namespaces with links of a given round trip, jitter, loss and rate between them, to run programs in.
+    /// Run programs in network namespaces with emulated delay, jitter, loss and bandwidth.
     #[command(subcommand, after_help = command_net::EXAMPLES)]
     Net(command_net::NetCommand),
-    /// Zones for servers under test: rebuilt from recorded traffic, harvested, signed, made up.
+    /// Create zones for servers under test: from recorded traffic, by harvesting, or synthetic.
     #[command(subcommand)]
     Zones(command_zones::Zones),
-    /// All servers of a hierarchy on this machine, for a resolver to walk.
+    /// Emulate all servers of a DNS hierarchy on this machine, for a resolver under test.
     #[command(subcommand, after_help = command_hierarchy::EXAMPLES)]
     Hierarchy(command_hierarchy::HierarchyCommand),
-    /// Carries out shares of runs on this host, for a controller elsewhere (`catlab load|replay --nats`).
+    /// Run a part of a load or replay on this host for a remote controller (`catlab load|replay --nats`).
     #[command(after_help = command_agent::EXAMPLES)]
     Agent(command_agent::Arguments),
-    /// Answers each query with the query, over any transport: what load runs are tried against.
+    /// Serve an echo server that answers each query with the query, over any transport.
     #[command(after_help = command_echo::EXAMPLES)]
     Echo(command_echo::Arguments),
 }

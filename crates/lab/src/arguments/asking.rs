@@ -18,7 +18,7 @@ use wire::name::Name;
 use wire::number::Rtype;
 
 /// clap takes `{n}` for the end of a line; a terminal escape in it that changes nothing keeps it as it is.
-const NAME_HELP: &str = "Draw names instead: a pattern with {\x1b[0mn} where the number goes";
+const NAME_HELP: &str = "Generate names: a pattern with {\x1b[0mn} for a number";
 
 /// With these no name is drawn here: what says how names are drawn would do nothing.
 const UNDRAWN: [&str; 2] = ["queries", "updates"];
@@ -27,10 +27,11 @@ const UPDATING: [&str; 2] = ["updates", "update_zone"];
 
 #[derive(Args)]
 pub(crate) struct Asking {
-    /// Query file: dnsperf text and its dialects, or messages after two bytes of length; also as .xz.
+    /// Query file: dnsperf text and its dialects, or binary messages, each after its length in two bytes. .xz is
+    /// supported.
     #[arg(long, value_name = "FILE")]
     pub(crate) queries: Option<PathBuf>,
-    /// Whose third column the text file has; found out by itself otherwise.
+    /// Dialect of the query file. Without this option it is detected from the content.
     #[arg(long, requires = "queries", conflicts_with_all = ["updates", "name"])]
     dialect: Option<DialectArgument>,
     /// Read the query file as binary, as `dnsperf -B` does: each message after its length in two bytes. Without this
@@ -41,55 +42,55 @@ pub(crate) struct Asking {
     /// counted. An invalid line in a file of --updates is always an error.
     #[arg(long, requires = "queries")]
     strict: bool,
-    /// Send the UPDATEs of this file instead, as `dnsperf -u` takes it; also as .xz.
+    /// Send the UPDATEs of this file, in the format of `dnsperf -u`. .xz is supported.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["queries", "name"])]
     updates: Option<PathBuf>,
-    /// Draw UPDATEs of this zone: each gives the drawn name (A, AAAA or TXT) another value.
+    /// Send generated UPDATEs to this zone. Each replaces the A, AAAA or TXT record of a name.
     #[arg(long, value_name = "ZONE", value_parser = parse_name, requires = "name")]
     update_zone: Option<Name>,
-    /// So many names in each drawn UPDATE.
+    /// Names in each generated UPDATE.
     #[arg(long, value_name = "N", default_value_t = 1, requires = "update_zone")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     names_each: u16,
-    /// Sign each message (RFC 8945): a key file, or NAME:SECRET, with ALGORITHM: before it or not.
+    /// Sign each message with TSIG (RFC 8945): a key file, or [ALGORITHM:]NAME:SECRET.
     #[arg(long, value_name = "KEY")]
     tsig: Option<String>,
     #[arg(long, value_name = "PATTERN", help = NAME_HELP, conflicts_with = "queries")]
     name: Option<String>,
-    /// How many names there are.
+    /// Number of names.
     #[arg(long, default_value_t = 1_000, conflicts_with_all = UNDRAWN)]
     names: u64,
-    /// How names are chosen: uniform, sequential, random (each new), or zipf:1.0 with its exponent.
+    /// How names are chosen: uniform, sequential, random (each name is new), or zipf:EXPONENT.
     #[arg(long, default_value = "uniform", value_parser = parse_popularity, conflicts_with_all = UNDRAWN)]
     popularity: Popularity,
-    /// Types of drawn queries and their weights.
+    /// Types of generated queries and their weights, such as A:3,AAAA:1.
     #[arg(long, default_value = "A", value_parser = parse_types, conflicts_with_all = UNDRAWN)]
     types: Types,
-    /// Share of drawn queries for names that do not exist, 0 to 1.
+    /// Share of generated queries for names that do not exist, 0 to 1.
     #[arg(long, default_value_t = 0.0, conflicts_with_all = UNDRAWN)]
     nxdomain: f64,
-    /// EDNS with this UDP payload size.
+    /// Send EDNS with this UDP payload size.
     #[arg(long, value_name = "BYTES", conflicts_with_all = UPDATING)]
     edns: Option<u16>,
-    /// DO: ask for signatures.
+    /// Set DO, to request signatures.
     #[arg(long, conflicts_with_all = UPDATING)]
     dnssec_ok: bool,
-    /// A client cookie in each query, and the server's half once it is known (UDP).
+    /// Send a DNS cookie with each query over UDP.
     #[arg(long, conflicts_with_all = UPDATING)]
     cookie: bool,
-    /// Client subnet in each query (RFC 7871).
+    /// Send this EDNS client subnet with each query (RFC 7871).
     #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = parse_subnet, conflicts_with_all = UPDATING)]
     subnet: Option<(IpAddr, u8)>,
     /// Add this EDNS option to each query: its code, and its value in hex. May be given several times.
     #[arg(long, value_name = "CODE[:HEX]", value_parser = parse_edns_option, conflicts_with_all = UPDATING)]
     edns_option: Vec<(u16, Vec<u8>)>,
-    /// Pad queries to a multiple of so many bytes.
+    /// Pad queries to a multiple of this many bytes.
     #[arg(long, value_name = "BYTES", conflicts_with_all = UPDATING)]
     padding: Option<usize>,
     /// Clear RD.
     #[arg(long, conflicts_with_all = UPDATING)]
     no_recurse: bool,
-    /// The same seed draws the same.
+    /// Seed of all random choices.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
 }

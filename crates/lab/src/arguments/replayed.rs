@@ -24,57 +24,58 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[derive(Args)]
 pub(crate) struct Replayed {
-    /// The trace, in any format that `catlab trace` reads; it is read twice.
+    /// Trace, in any format that `catlab trace` reads. It is read twice.
     trace: PathBuf,
-    /// Whom to ask, with or without a port; each source keeps to one of them, of its address family where there is one.
+    /// Servers to query: addresses or host names with an optional port. Each source uses one server, of its own address
+    /// family if possible.
     #[arg(long, required = true, value_delimiter = ',')]
     server: Vec<Server>,
-    /// Ports by transport, as udp=5300,dot=8530.
+    /// Ports by transport, such as udp=5300,dot=8530.
     #[arg(long, value_name = "TRANSPORT=PORT", value_delimiter = ',', value_parser = parse_port)]
     ports: Vec<(Transport, u16)>,
-    /// All queries over this transport: udp, tcp, dot, doh or doq; or shares, as tcp=0.3,dot=0.2. All others each over
-    /// its own.
+    /// Transport of all queries (udp, tcp, dot, doh or doq), or shares such as tcp=0.3,dot=0.2. Other queries keep
+    /// theirs.
     #[arg(long, value_name = "TRANSPORT|SHARES", value_parser = parse_transports)]
     transport: Option<TransportShares>,
-    /// How sources are told apart: addresses (each has the one that it had), prefix or prefix=NETWORK (each has one of
-    /// that network, 127.0.0.0/8 if none is said), sockets (each has a port). Otherwise addresses where this machine
-    /// has them all, prefix towards a server on loopback, or else sockets.
+    /// How to map sources: `addresses` (original addresses), `prefix` or `prefix=NETWORK` (an address of the network
+    /// each; default 127.0.0.0/8), or `sockets` (a port each). The default is `addresses` if this machine has all of
+    /// them, `prefix` for a server on loopback, and `sockets` otherwise.
     #[arg(long, value_name = "HOW")]
     sources: Option<Sources>,
-    /// So many seconds of the trace in one second.
+    /// Speed factor: 2 replays two seconds of the trace in one second.
     #[arg(long, default_value_t = 1.0, value_parser = parse_speed, conflicts_with = "fast")]
     speed: f64,
-    /// Without times: as fast as queries can be sent.
+    /// Ignore the times of the trace and send as fast as possible.
     #[arg(long)]
     fast: bool,
-    /// What becomes of queries that are late: slip (they go out as soon as they can, those behind them at their own
-    /// times) or stop (the run ends).
+    /// What to do if a query is late: `slip` (send it as soon as possible; later queries keep their times) or `stop`
+    /// (end the run).
     #[arg(long, default_value = "slip", value_name = "HOW")]
     late: LateArgument,
-    /// What is late for stop.
+    /// Lag after which `--late stop` ends the run.
     #[arg(long, default_value = "100ms", value_name = "DURATION", value_parser = parse_duration)]
     late_limit: Duration,
-    /// Each query of a source only after the answer to the one before it, or its time-out.
+    /// Send each query of a source only after the previous one was answered or timed out.
     #[arg(long)]
     wait_for_answer: bool,
-    /// A command of the shell through which all messages go then, as lines of our text (docs/catlab/mutate.md),
-    /// before the run; what comes out is kept in the folder for temporary files meanwhile, unless --stream is said.
+    /// Pipe all messages through this shell command before the run, as lines of text (docs/catlab/mutate.md). Its
+    /// output is stored in the temporary folder, except with --stream.
     #[arg(long, value_name = "COMMAND")]
     filter_command: Option<String>,
-    /// Run the command of --filter-command twice instead and keep nothing: once to learn who asks, once more while what it
-    /// writes is sent. It has to write the same both times.
+    /// Send the output of --filter-command while the command runs, and do not store it. The command runs twice, first
+    /// to find the sources, and must write the same output both times.
     #[arg(long, requires = "filter_command")]
     stream: bool,
-    /// No more queries than this.
+    /// End after this many queries.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Leave out what was seen earlier than so long after the first message.
+    /// Start this long after the first message.
     #[arg(long, default_value = "0s", value_name = "DURATION", value_parser = parse_duration)]
     from: Duration,
-    /// Leave out what was seen so long after the first message, or later.
+    /// End this long after the first message.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     until: Option<Duration>,
-    /// Format of the trace; otherwise its first bytes tell.
+    /// Format of the trace. Without this option it is detected from the first bytes.
     #[arg(long, value_name = "FORMAT")]
     format: Option<Named>,
     /// Server port in captures and Zeek logs. May be given several times.
@@ -82,16 +83,16 @@ pub(crate) struct Replayed {
     trace_ports: Vec<u16>,
     #[command(flatten)]
     sides: SideArguments,
-    /// After how long a query counts as unanswered.
+    /// Timeout of a query.
     #[arg(long, default_value = "2s", value_parser = parse_timeout)]
     timeout: Duration,
-    /// Sending threads, and no more than sources; one for every second core otherwise.
+    /// Sending threads, at most one per source. The default is one for every two cores.
     #[arg(long, value_parser = parse_workers)]
     workers: Option<usize>,
-    /// Tables of IDs of each thread and server (UDP): with more of them more queries can wait. DoQ: client ports.
+    /// UDP: ID tables per thread and server; more tables allow more queries in flight. DoQ: client ports.
     #[arg(long, default_value_t = 8, value_parser = parse_sockets)]
     sockets: usize,
-    /// Send lag at p99 beyond which the run is not valid.
+    /// Largest p99 send lag of a valid run.
     #[arg(long, default_value = "1ms", value_parser = parse_duration)]
     pub(crate) lag_limit: Duration,
     #[command(flatten)]

@@ -23,19 +23,19 @@ pub(crate) struct Target {
     /// Transport of the queries: udp, tcp, dot (or tls), doh or doq. The default is udp, or doh if the server is a URL.
     #[arg(long)]
     transport: Option<Transport>,
-    /// After how long a query counts as unanswered.
+    /// Timeout of a query.
     #[arg(long, default_value = "2s", value_parser = parse_timeout)]
     timeout: Duration,
-    /// Sending threads; one for every second core otherwise.
+    /// Sending threads. The default is one for every two cores.
     #[arg(long, value_parser = parse_workers)]
     workers: Option<usize>,
-    /// Client ports of each thread and server (UDP).
+    /// UDP sockets per thread and server. Each has its own port.
     #[arg(long, default_value_t = 8, value_parser = parse_sockets)]
     sockets: usize,
-    /// Source addresses, taken in turns.
+    /// Source addresses to use in turn.
     #[arg(long, value_delimiter = ',')]
     source: Vec<IpAddr>,
-    /// Send lag at p99 beyond which the run is not valid.
+    /// Largest p99 send lag of a valid run.
     #[arg(long, default_value = "1ms", value_parser = parse_duration)]
     pub(crate) lag_limit: Duration,
     #[command(flatten)]
@@ -157,7 +157,7 @@ impl FromStr for NamedServer {
 /// A load generator is a weapon: strangers' servers need a word more.
 #[derive(Args)]
 pub(crate) struct Ownership {
-    /// The target is mine, though it is neither on loopback nor in a private range.
+    /// Allow a target outside loopback, private and link-local ranges. Only use this for a server that you own.
     #[arg(long)]
     i_own_this_target: bool,
 }

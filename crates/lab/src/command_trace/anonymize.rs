@@ -21,32 +21,34 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab trace anonymize day.pcap --key trace.key --keep-suffix com --keep-suffix net --options drop --out shown.pcap
   catlab trace anonymize next.pcap --key trace.key --keep-suffixes tlds.txt --lengths hide --out shown.txt.gz
 
-Addresses keep their prefixes (Crypto-PAn), names their labels; with the same key the same address or name has the same
-pseudonym in every trace. A key file that is not there is made; who has it can undo the pseudonyms. What stays and what
-is blank is in docs/catlab/anonymize.md. Times, ports and IDs stay.
-Exit code 0: read to the end; 1: the trace is damaged, and what came before that stands; 2: it cannot be done at all.";
+Pseudonyms of addresses keep common prefixes (Crypto-PAn), and those of names keep the labels. With the same key, an
+address or name has the same pseudonym in every trace. Keep the key secret: it can reverse the pseudonyms. Times, ports
+and IDs are not changed. docs/catlab/anonymize.md lists what is kept and what is blanked.
+
+Exit code 0: read to the end; 1: the trace is damaged, and messages before the damage were written; 2: nothing was
+written.";
 
 #[derive(Args)]
 pub(crate) struct AnonymizeArguments {
-    /// The trace; `-` is standard input.
+    /// Trace. `-` is standard input.
     trace: PathBuf,
     #[command(flatten)]
     read: ReadArguments,
     #[command(flatten)]
     write: WriteArguments,
-    /// File with the key, 64 hexadecimal digits; one that is not there is made.
+    /// File with the key: 64 hex digits. A missing file is created.
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
-    /// A name that stays at the end of others; may be given several times.
+    /// Keep this suffix of names. May be given several times.
     #[arg(long, value_name = "NAME", value_parser = parse_name)]
     keep_suffix: Vec<Name>,
-    /// A file of such names, one a line; # begins a comment.
+    /// File of suffixes to keep, one per line. `#` begins a comment.
     #[arg(long, value_name = "FILE")]
     keep_suffixes: Option<PathBuf>,
-    /// Lengths of labels: keep, or hide, which makes all of them thirteen bytes long.
+    /// Lengths of labels: `keep`, or `hide` to make all labels 13 bytes long.
     #[arg(long, value_name = "HOW", default_value = "keep")]
     lengths: LengthsArgument,
-    /// EDNS options: blank, drop, or keep; the address of a client subnet is a pseudonym always.
+    /// EDNS options: `blank`, `drop` or `keep`. The address of a client subnet is always replaced.
     #[arg(long, value_name = "HOW", default_value = "blank")]
     options: OptionsArgument,
 }

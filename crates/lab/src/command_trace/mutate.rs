@@ -17,15 +17,16 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab trace mutate day.pcap --rules rules.toml --out other.pcap
   catlab trace mutate day.txt --filter-command \"awk '\\$13 != \\\"ANY\\\"'\" --out without.txt
 
-Rules, options and the text are in docs/catlab/mutate.md. Transport, client and server change in queries and
-responses, the
-rest in queries only; shares are drawn by client, so that a client keeps its transport, or with --by query.
-Exit code 0: read to the end; 1: the trace is damaged, or the program of --filter-command failed, and what came before that
-stands; 2: it cannot be done at all.";
+docs/catlab/mutate.md describes rules, options and the text format. Transport, client and server change in queries and
+responses; everything else changes in queries only. Shares count clients, so a client keeps its transport. With
+--by query they count queries.
+
+Exit code 0: read to the end; 1: the trace is damaged or the command of --filter-command failed, and messages before
+that were written; 2: nothing was written.";
 
 #[derive(Args)]
 pub(crate) struct MutateArguments {
-    /// The trace; `-` is standard input.
+    /// Trace. `-` is standard input.
     trace: PathBuf,
     #[command(flatten)]
     read: ReadArguments,
@@ -33,7 +34,7 @@ pub(crate) struct MutateArguments {
     write: WriteArguments,
     #[command(flatten)]
     mutation: WrittenArguments,
-    /// A command of the shell through which all messages go at last, as lines of our text.
+    /// Pipe all messages through this shell command as the last step, as lines of text (docs/catlab/mutate.md).
     #[arg(long, value_name = "COMMAND")]
     filter_command: Option<String>,
 }

@@ -20,18 +20,19 @@ pub(super) const EXAMPLES: &str = "Examples:
   catlab zones harvest day.pcap.xz --resolver 192.168.1.5 --interface eth0 --out upstream.pcap
   catlab zones build upstream.pcap --out zones
 
-Run it where the resolver runs: what it asks others, and hears from them at port 53, is what is captured; that takes
-CAP_NET_RAW. Its cache should be empty, or zones will be missing: a resolver that was just started has nothing in it.
-Exit code 0: every question was settled; 1: some had no answer, or packets were lost; 2: it cannot be done.";
+Run this on the host of the resolver: it captures the upstream traffic of the resolver at port 53, and needs
+CAP_NET_RAW. Start the resolver with an empty cache, or zones will be missing.
+
+Exit code 0: every question was answered; 1: some were not, or packets were lost; 2: the harvest failed.";
 
 /// How often the capture looks whether it is over.
 const LOOK: Duration = Duration::from_millis(50);
 
 #[derive(Args)]
 pub(crate) struct HarvestArguments {
-    /// Queries: any trace that `catlab trace` reads, or a file of `NAME TYPE` lines. Each question is asked once.
+    /// Questions: any trace that `catlab trace` reads, or a file of `NAME TYPE` lines. Each question is sent once.
     queries: PathBuf,
-    /// The resolver, with or without a port.
+    /// Resolver to query. The default port is 53.
     #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = resolver)]
     resolver: SocketAddr,
     /// Output capture (pcap). An existing file is only replaced with --force.
@@ -39,16 +40,16 @@ pub(crate) struct HarvestArguments {
     out: PathBuf,
     #[command(flatten)]
     force: Force,
-    /// Capture at this interface alone.
+    /// Capture on this interface only.
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
-    /// Questions that wait at one time.
+    /// Questions in flight.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1_000))]
     in_flight: u16,
-    /// How long an answer may take before the question is asked again, twice at most.
+    /// Timeout of an answer. After it the question is sent again, at most twice.
     #[arg(long, default_value = "5s", value_name = "DURATION", value_parser = crate::arguments::parse_duration)]
     timeout: Duration,
-    /// How long the resolver may go on asking for itself after the last answer.
+    /// How long to continue the capture after the last answer.
     #[arg(long, default_value = "2s", value_name = "DURATION", value_parser = crate::arguments::parse_duration)]
     settle: Duration,
     #[command(flatten)]

@@ -15,14 +15,14 @@ use wire::Name;
 pub(super) const EXAMPLES: &str = "Examples:
   catlab zones merge monday tuesday --out both
 
-Where two folders have an RRset the first wins, and the other is told; what was captured wins over what was made up,
-and what was made up stays marked with why.
-What `sign` and --resign made is left out: sign what comes out.
-Exit code 0: merged; 2: not.";
+If two folders have the same RRset, the first wins and the other is reported. Captured records win over synthesized ones.
+Synthesized records keep their marks. Records of `catlab zones sign` and --resign are left out: sign the result again.
+
+Exit code 0: merged; 2: failed.";
 
 #[derive(Args)]
 pub(crate) struct MergeArguments {
-    /// Folders that `catlab zones build` wrote.
+    /// Folders from `catlab zones build`.
     #[arg(required = true, num_args = 2.., value_name = "DIR")]
     folders: Vec<PathBuf>,
     /// Output folder. It is created. It may only hold a hierarchy if --force is given.

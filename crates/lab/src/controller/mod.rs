@@ -21,23 +21,22 @@ use std::time::Duration;
 #[derive(Args)]
 #[command(next_help_heading = "Many hosts (docs/catlab/agents.md)")]
 pub(crate) struct FleetArguments {
-    /// Have agents carry it out that this NATS server reaches: nats://HOST:PORT or nats://USER:PASSWORD@HOST:PORT, or
-    /// tls://.
+    /// Run on agents at this NATS server: nats://HOST:PORT, nats://USER:PASSWORD@HOST:PORT, or tls://.
     #[arg(long, value_name = "URL")]
     nats: Option<String>,
-    /// So many of them; the rate, the queries that wait, or the sources of the trace are divided among them.
+    /// Number of agents. They share the rate, the queries in flight, or the sources of the trace.
     #[arg(long, value_name = "N", default_value_t = 1, requires = "nats", value_parser = parse_agents)]
     agents: usize,
-    /// How long agents are waited for.
+    /// How long to wait for agents.
     #[arg(long, value_name = "DURATION", default_value = "30s", requires = "nats", value_parser = parse_duration)]
     agents_wait: Duration,
-    /// An agent without a sign of life for so long is lost, and so is the controller to an agent.
+    /// Timeout of heartbeats: after it the controller gives up an agent, and an agent its controller.
     #[arg(long, value_name = "DURATION", default_value = "10s", requires = "nats", value_parser = parse_silence)]
     agent_silence: Duration,
-    /// Authorities of the NATS server that are trusted besides the system's, PEM.
+    /// PEM file of CAs to trust for the NATS server, in addition to the system's.
     #[arg(long, value_name = "FILE", requires = "nats")]
     nats_ca: Option<PathBuf>,
-    /// What this process shows to the NATS server: a file of credentials (.creds), or with the seed of a user's key.
+    /// Credentials for the NATS server: a .creds file, or a file with the seed of a user's key.
     #[arg(long, value_name = "FILE", requires = "nats", alias = "creds")]
     nats_creds: Option<PathBuf>,
 }

@@ -203,7 +203,7 @@ mod tests {
         check(Kind::Replay, &words).unwrap();
         let mut sorted = words.clone();
         sorted.sort();
-        assert_eq!(sorted, ["--wait-for-answer", "--late=stop", "--server=10.0.0.1"]);
+        assert_eq!(sorted, ["--late=stop", "--server=10.0.0.1", "--wait-for-answer"]);
         // What is changed in a trace is so before it is divided.
         let line = "catlab replay t.pcap --server 10.0.0.1 --unique --suffix a=b --do 1 --only-type A --clients 9 \
                     --edns none --sample 0.5 --by query --seed 3 --rd on --type AAAA --nats nats://h";
