@@ -73,7 +73,7 @@ fn serve(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<(), Box<dyn Er
     runtime.block_on(async {
         let bus = connect(arguments, stops).await?;
         let mut desk = Desk::new(bus, presence, spool, arguments.i_own_this_target);
-        let ready = || lab::print(format_args!("agent {name} waits for runs\n"));
+        let ready = || lab::print(format_args!("agent {name} is waiting for runs\n"));
         desk.serve(arguments.once.then_some(1), stops, ready).await
     })?;
     // A run that is being broken off ends by itself, and its folder with it.
@@ -106,5 +106,5 @@ async fn connect(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<Bus, B
 fn parse_agent_name(text: &str) -> Result<String, String> {
     let is_name = (1..=AGENT_NAME_BYTES_MAX).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
-    if is_name { Ok(text.to_owned()) } else { Err(format!("{text} is no name; write letters, digits, - and _")) }
+    if is_name { Ok(text.to_owned()) } else { Err(format!("{text} is not a name; write letters, digits, - and _")) }
 }

@@ -216,7 +216,7 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
 
 fn parse_rate(text: &str) -> Result<f64, String> {
     let rate = text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
-    rate.ok_or_else(|| format!("{text} is no rate above zero; write queries a second, such as 2000"))
+    rate.ok_or_else(|| format!("{text} is not a rate above zero; write queries a second, such as 2000"))
 }
 
 impl Arguments {
@@ -237,7 +237,7 @@ fn silence(plan: &Plan, rate: f64, summary: &Summary) -> String {
     let servers: Vec<_> = plan.servers.iter().map(ToString::to_string).collect();
     let refusals = summary.limit.evidence.iter().find(|line| line.contains("nobody listens"));
     format!(
-        "not one answer of {} at {rate:.0} queries a second{}; is there a server? A slower one wants --from",
+        "no answer from {} at {rate:.0} queries a second{}. Check the address; lower --from for a slow server",
         servers.join(", "),
         refusals.map(|line| format!(": {line}")).unwrap_or_default()
     )

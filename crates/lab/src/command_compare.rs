@@ -60,7 +60,7 @@ pub(crate) fn main(arguments: &Arguments) -> ExitCode {
 
 fn run(arguments: &Arguments) -> Result<Outcome, Box<dyn Error>> {
     let [a, b] = &arguments.runs[..] else {
-        return Err("two runs are compared: catlab compare A B".into());
+        return Err("cannot compare: name two runs, as in `catlab compare A B`".into());
     };
     let (a, b) = (Run::read(a)?, Run::read(b)?);
     let terms = Terms {
@@ -80,7 +80,7 @@ fn run(arguments: &Arguments) -> Result<Outcome, Box<dyn Error>> {
 
 /// `5%` or `0.05`.
 fn parse_threshold(text: &str) -> Result<f64, String> {
-    let wrong = || format!("{text} is no share; write 5% or 0.05");
+    let wrong = || format!("{text} is not a share; write 5% or 0.05");
     let share = match text.strip_suffix('%') {
         Some(percent) => percent.trim().parse::<f64>().map(|percent| percent / 100.0),
         None => text.parse(),

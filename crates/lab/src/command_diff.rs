@@ -110,11 +110,11 @@ pub(crate) struct GeneratedArguments {
 
 fn parse_kind(label: &str) -> Result<Kind, String> {
     let kinds = Kind::ALL.map(Kind::label).join(", ");
-    Kind::ALL.into_iter().find(|kind| kind.label() == label).ok_or(format!("one of {kinds}"))
+    Kind::ALL.into_iter().find(|kind| kind.label() == label).ok_or(format!("write one of {kinds}"))
 }
 
 fn parse_zone(text: &str) -> Result<(String, PathBuf), String> {
-    let (apex, file) = text.split_once('=').ok_or("APEX=FILE, as in .=root.zone")?;
+    let (apex, file) = text.split_once('=').ok_or("write APEX=FILE, as in .=root.zone")?;
     Ok((apex.to_string(), PathBuf::from(file)))
 }
 

@@ -54,7 +54,7 @@ pub(crate) struct UpdatesArguments {
 
 fn parse_kind(label: &str) -> Result<Kind, String> {
     let kinds = KINDS.map(Kind::label).join(", ");
-    KINDS.into_iter().find(|kind| kind.label() == label).ok_or(format!("one of {kinds}"))
+    KINDS.into_iter().find(|kind| kind.label() == label).ok_or(format!("write one of {kinds}"))
 }
 
 /// Runs it.
@@ -106,9 +106,13 @@ fn history(arguments: &UpdatesArguments, base: &Path, differences: &Path, folder
     let mut servers = start_all(&arguments.servers, folder, &[(Name::root(), history.base.clone())])?;
     let steps = arguments.steps.unwrap_or(history.steps.len());
     let followed = run_history(&history, &key()?, steps, arguments.round, &mut servers)?;
-    println!("{} records at first, {} steps there are", history.base.records.len(), history.steps.len());
+    println!(
+        "{} records in the first version, {} steps in the history",
+        history.base.records.len(),
+        history.steps.len()
+    );
     for (server, followed) in followed {
-        println!("{server:>10}: {} steps equal, {} times the whole zone", followed.steps, followed.zones);
+        println!("{server:>10}: {} steps equal, whole zone compared {} times", followed.steps, followed.zones);
     }
     println!("unexplained = 0");
     Ok(())

@@ -76,5 +76,5 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<(), Box<dyn Erro
 
 fn parse_port(text: &str) -> Result<(Transport, u16), String> {
     let (transport, port) = text.split_once('=').ok_or_else(|| format!("{text}: write udp=5300"))?;
-    Ok((transport.parse()?, port.parse().map_err(|_| format!("{port} is no port"))?))
+    Ok((transport.parse()?, port.parse().map_err(|_| format!("{port} is not a port"))?))
 }

@@ -162,6 +162,6 @@ fn parse_switch(text: &str) -> Result<bool, String> {
     match text {
         "on" => Ok(true),
         "off" => Ok(false),
-        _ => Err(format!("{text}: there are on and off")),
+        _ => Err(format!("{text}: write on or off")),
     }
 }

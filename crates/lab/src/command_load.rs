@@ -216,18 +216,18 @@ fn freshness_lines(freshness: &Freshness) -> String {
     let server = |server: &ServerFreshness| {
         if server.visible_us.n == 0 {
             return format!(
-                "           never seen at {}; not seen although acknowledged: {}\n",
+                "           never visible at {}; acknowledged but not visible: {}\n",
                 server.server, server.unseen
             );
         }
         let told = quantiles(&server.visible_us);
         format!(
-            "           seen at {} after {told}, to {:.0} us; never {}\n",
+            "           visible at {} after {told}, resolution {:.0} us; never {}\n",
             server.server, server.resolution_us, server.unseen
         )
     };
     if freshness.has_failed() {
-        return head + "           not one was acknowledged: there was nothing to look for\n";
+        return head + "           no update was acknowledged, so nothing could be measured\n";
     }
     head + &freshness.servers.iter().map(server).collect::<String>()
 }
@@ -268,9 +268,11 @@ fn over_agents(
 /// What agents are told to do is made of the same.
 pub(crate) fn plan(arguments: &Arguments) -> Result<Plan, Box<dyn Error>> {
     if arguments.duration > RUN_MAX {
-        return Err(
-            format!("a run of {} h is longer than 24; make several", arguments.duration.as_secs() / 3_600).into()
-        );
+        return Err(format!(
+            "cannot run for {} h: the limit is 24 h; split the run",
+            arguments.duration.as_secs() / 3_600
+        )
+        .into());
     }
     if let Rates::Timed(steps) = &arguments.rate {
         let sum: Duration = steps.iter().map(|(_, duration)| *duration).sum();
@@ -338,7 +340,7 @@ impl Rates {
 fn parse_rate(text: &str) -> Result<Rates, String> {
     let number = |text: &str| match text.parse::<f64>() {
         Ok(rate) if rate.is_finite() && rate >= 0.0 => Ok(rate),
-        _ => Err(format!("{text} is no rate; write queries a second, such as 2000")),
+        _ => Err(format!("{text} is not a rate; write queries a second, such as 2000")),
     };
     let timed = |step: &str| match step.split_once('@') {
         Some((rate, length)) => Ok((number(rate)?, parse_duration(length)?)),
@@ -351,5 +353,5 @@ fn parse_rate(text: &str) -> Result<Rates, String> {
     };
     // A step with rate 0 is a pause, but at least one step must send.
     let has_queries = rates.pieces(Duration::from_secs(1)).iter().any(|piece| piece.from + piece.to > 0.0);
-    if has_queries { Ok(rates) } else { Err(format!("at a rate of {text} no query is sent; write 1 or more")) }
+    if has_queries { Ok(rates) } else { Err(format!("a rate of {text} sends no query; write 1 or more")) }
 }

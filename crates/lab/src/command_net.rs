@@ -137,7 +137,7 @@ pub(crate) fn main(command: &NetCommand, stops: &dyn Fn() -> u8) -> ExitCode {
 /// Removes what others have left behind, and says so.
 pub(crate) fn removed() -> Result<(), Box<dyn Error>> {
     for name in links::clean()? {
-        eprintln!("catlab net: removed {name}, whose process is gone");
+        eprintln!("catlab net: removed {name}: its process has exited");
     }
     Ok(())
 }
@@ -147,7 +147,7 @@ fn run(arguments: &RunArguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box
     let place = arguments.place.as_deref().unwrap_or(&plan.groups[0].name);
     let index = plan.groups.iter().position(|group| group.name == place);
     if index.is_none() && place != "hub" {
-        return Err(format!("{place}: the net has no such group").into());
+        return Err(format!("cannot run in group {place}: the net has no such group").into());
     }
     program::check(&arguments.command[0])?;
     removed()?;
@@ -214,8 +214,8 @@ fn tell(json: Option<&PathBuf>, checked: &[Checked], links: &[LinkStatistics]) -
 fn list() -> Result<ExitCode, Box<dyn Error>> {
     for net in Recorded::all()? {
         let state = match (net.is_held(), net.is_ready) {
-            (false, _) => "left behind",
-            (true, false) => "being made",
+            (false, _) => "left over",
+            (true, false) => "starting",
             (true, true) => "up",
         };
         println!("{}\t{state}\tprocess {}\t{}", net.name, net.pid, net.namespaces.join(" "));

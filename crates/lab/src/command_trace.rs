@@ -197,7 +197,7 @@ pub(crate) fn read(
             Ok(None) => break true,
             Err(error) => {
                 bar.finish_and_clear();
-                eprintln!("{}: {error}; the {count} messages before that stand", path.display());
+                eprintln!("{}: {error}; the {count} messages before that are kept", path.display());
                 break false;
             }
         }
@@ -291,10 +291,10 @@ fn print_text(path: &Path, reader: &Reader, summary: &Summary) {
         }
     }
     if summary.unreadable > 0 {
-        println!("  {} queries have no question that can be read", summary.unreadable);
+        println!("  {} queries have no readable question", summary.unreadable);
     }
     if tally.backwards > 0 {
-        println!("  {} messages were seen earlier than the one before them", tally.backwards);
+        println!("  {} messages have an earlier time than the previous message", tally.backwards);
     }
     print_unread(tally);
 }
@@ -359,14 +359,14 @@ pub(crate) fn tell_lost(path: &Path, reader: &Reader) {
 
 fn cut(arguments: &CutArguments) -> Result<bool, Box<dyn Error>> {
     if let Some(until) = arguments.until.filter(|until| *until <= arguments.from) {
-        return Err(format!("--from {} --until {until}: there is no time between the two", arguments.from).into());
+        return Err(format!("cannot cut: --until {until} must be later than --from {}", arguments.from).into());
     }
     let mut reader = open(&arguments.trace, &arguments.read)?;
     let mut writer = create(&arguments.write, &[&arguments.trace])?;
     let first_ns = match reader.next_ns() {
         Ok(first_ns) => first_ns.unwrap_or_default(),
         Err(error) => {
-            eprintln!("{}: {error}; there is no message before that", arguments.trace.display());
+            eprintln!("{}: {error}; there are no messages before that", arguments.trace.display());
             finish(writer, &arguments.write)?;
             return Ok(false);
         }
@@ -395,7 +395,7 @@ fn cut(arguments: &CutArguments) -> Result<bool, Box<dyn Error>> {
 
 fn parse_seconds(text: &str) -> Result<f64, String> {
     let seconds = text.parse().ok().filter(|seconds: &f64| seconds.is_finite() && *seconds >= 0.0);
-    seconds.ok_or_else(|| format!("{text} is no number of seconds from zero on"))
+    seconds.ok_or_else(|| format!("{text} is not a number of seconds; write 0 or more"))
 }
 
 /// The time so many seconds after the first, and a microsecond more or less: it is decided message by message what is
@@ -428,7 +428,7 @@ fn merge(arguments: &MergeArguments) -> Result<bool, Box<dyn Error>> {
             Waiting { at_ns, source, destination, transport, bytes: bytes.to_vec() }
         }),
         Err(error) => {
-            eprintln!("{}: {error}; what came before that stands", path.display());
+            eprintln!("{}: {error}; messages before that are kept", path.display());
             are_whole = false;
             None
         }

@@ -26,8 +26,8 @@ syn-0 to syn-4 are the synthetic traces of the LDplayer paper (IMC 2018, Table 1
 queries a second), one million clients with the same skew, and 3 % of TCP. Times start at zero.";
 
 /// clap takes `{n}` for the end of a line; a terminal escape in it that changes nothing keeps it as it is.
-const NAME_HELP: &str = "Name of each query: a pattern with {\x1b[0mn} for its number [default: q{\x1b[0mn}.example.com, \
-                         or that of the profile]";
+const NAME_HELP: &str = "Name of each query: a pattern with {\x1b[0mn} for its number [default: \
+                         q{\x1b[0mn}.example.com, or that of the profile]";
 
 /// What an hour of LDplayer's synthetic traces has from one query to the next.
 const SYNTHETIC_US: [(&str, u64); 5] =

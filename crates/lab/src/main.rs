@@ -190,7 +190,7 @@ mod tests {
         }
         for bad in ["0", "-5", "nan"] {
             let error = said("capacity", "--from", bad).unwrap_err();
-            assert!(error.contains("no rate above zero"), "{error}");
+            assert!(error.contains("not a rate above zero"), "{error}");
         }
     }
 

@@ -182,7 +182,7 @@ fn of_a_binary_trace_without_its_end_all_is_there_and_that_is_said() {
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.code() == Some(1) && told["queries"] == 10_000 && told["whole"] == false, "{told}");
-    assert!(error.contains("binary: at ") && error.contains("10000 messages before that stand"), "{error}");
+    assert!(error.contains("binary: at ") && error.contains("10000 messages before that are kept"), "{error}");
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn nobody_has_to_listen() {
         }
         let ended = child.wait_with_output().unwrap();
         assert_eq!(ended.status.code(), Some(0), "{is_heard}");
-        assert_eq!(String::from_utf8_lossy(&ended.stderr).contains("1000 of 1000 messages stay"), is_heard);
+        assert_eq!(String::from_utf8_lossy(&ended.stderr).contains("1000 of 1000 messages kept"), is_heard);
     }
     assert_eq!(std::fs::read(heard).unwrap(), std::fs::read(unheard).unwrap());
     let mut wrong = Command::new(env!("CARGO_BIN_EXE_catlab"));
@@ -256,11 +256,11 @@ fn a_part_that_has_no_time_is_refused() {
     let (file, out) = (folder.file("even.txt"), folder.file("part.txt"));
     trace(&["synth", "--interval", "1s", "--count", "20", "--out", &file]);
     for (options, why) in [
-        (&["--from", "nan"][..], "nan is no number of seconds"),
-        (&["--until", "nan"], "nan is no number of seconds"),
-        (&["--until", "inf"], "inf is no number of seconds"),
-        (&["--from=-1"], "-1 is no number of seconds"),
-        (&["--from", "10", "--until", "5"], "--from 10 --until 5: there is no time between the two"),
+        (&["--from", "nan"][..], "nan is not a number of seconds"),
+        (&["--until", "nan"], "nan is not a number of seconds"),
+        (&["--until", "inf"], "inf is not a number of seconds"),
+        (&["--from=-1"], "-1 is not a number of seconds"),
+        (&["--from", "10", "--until", "5"], "cannot cut: --until 5 must be later than --from 10"),
         (&["--from", "5", "--until", "5"], "no time between"),
     ] {
         let output = run(&[&["cut", &file, "--out", &out], options].concat());

@@ -91,7 +91,7 @@ fn options_and_rules_make_the_same() {
     assert_eq!(code, 0, "{said}");
     assert_eq!(std::fs::read_to_string(&one).unwrap(), std::fs::read_to_string(&other).unwrap());
     let lines = columns(&one);
-    assert!(!lines.is_empty() && said.contains(&format!("{} of 300 messages stay", lines.len())), "{said}");
+    assert!(!lines.is_empty() && said.contains(&format!("{} of 300 messages kept", lines.len())), "{said}");
     for line in lines {
         let number = &line[6];
         assert_eq!(line[10], format!("q{number}.www{number}.lab.test."));
@@ -145,7 +145,7 @@ fn what_cannot_be_carried_out_is_said() {
         (vec!["--transport", "tcp=0.7,dot=0.7"], "more than 1 together"),
         (vec!["--speed", "0"], "the speed is more than 0"),
         (vec!["--clients", "100", "--client-prefix", "10.0.0.0/30"], "more than the prefix has"),
-        (vec!["--name", "a..b"], "that gives no name"),
+        (vec!["--name", "a..b"], "does not give a name"),
         (vec!["--add-option", "cookie=00"], "a client cookie has 8 bytes"),
         (vec!["--unique", "--name", "a.b"], "cannot be used with"),
     ] {
@@ -166,7 +166,7 @@ fn a_key_is_made_once_and_gives_the_same_pseudonyms_again() {
             ["anonymize", &input, "--key", &key, "--out", &out].into_iter().chain(more.iter().copied()).collect();
         let (code, said) = catlab(&all);
         assert_eq!(code, 0, "{said}");
-        assert!(said.contains("100 of 100 messages stay"), "{said}");
+        assert!(said.contains("100 of 100 messages kept"), "{said}");
         (columns(Path::new(&out)), said)
     };
     let (first, said) = anonymized("first.txt", &[]);
@@ -190,7 +190,7 @@ fn a_key_is_made_once_and_gives_the_same_pseudonyms_again() {
     }
     std::fs::write(&key, "0011").unwrap();
     let (code, said) = catlab(&["anonymize", &input, "--key", &key, "--out", &path_of(&folder, "no.txt")]);
-    assert!(code == 2 && said.contains("a key is 64 hexadecimal digits"), "{said}");
+    assert!(code == 2 && said.contains("not a key: write 64 hexadecimal digits"), "{said}");
 }
 
 #[test]

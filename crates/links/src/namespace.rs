@@ -19,7 +19,7 @@ impl Namespace {
     /// The name is too long or taken, or this process may not.
     pub fn make(name: &str) -> io::Result<Self> {
         if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains(['/', ' ', '%']) {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{name:?} names no namespace")));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{name:?} is not a name of a namespace")));
         }
         ip(&["netns", "add", name])?;
         let made = Self { name: name.to_owned() };

@@ -25,10 +25,10 @@ pub(crate) fn is_exact(shape: &Shape) -> bool {
 /// The words for one direction of a shape (tc-netem(8)), or what it cannot do.
 pub(crate) fn words(shape: &Shape) -> Result<String, String> {
     let Rtt::Constant(rtt) = shape.rtt else {
-        return Err("netem has one delay for all clients of a group; the relay one for each".into());
+        return Err("netem has one delay for all clients of a group; use the relay for one per client".into());
     };
     if !shape.jitter.is_zero() {
-        return Err("netem's jitter also comes early and changes the order; the relay's does not".into());
+        return Err("jitter of netem can be early and reorders packets; use the relay".into());
     }
     let mut words = format!("delay {}us", rtt.as_micros() / 2);
     let Loss { share, burst } = shape.loss;
@@ -56,7 +56,7 @@ pub(crate) fn shape(namespace: &Namespace, interface: &str, words: &str) -> io::
         .args(line.split(' '))
         .stdin(Stdio::null())
         .output()
-        .map_err(|error| io::Error::new(error.kind(), format!("tc, of iproute2, cannot be run: {error}")))?;
+        .map_err(|error| io::Error::new(error.kind(), format!("cannot run tc (iproute2): {error}")))?;
     if output.status.success() {
         return Ok(());
     }

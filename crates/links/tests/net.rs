@@ -132,7 +132,7 @@ fn a_namespace_of_somebody_else_is_left_alone() {
         return;
     };
     let error = Net::make(&plan).unwrap_err();
-    assert!(error.to_string().contains("is there already"), "{error}");
+    assert!(error.to_string().contains("already exists"), "{error}");
     assert!(has_namespace(theirs.name()) && !has_namespace(&plan.hub()));
     assert_eq!(Recorded::find(&plan.name).unwrap(), None);
 }

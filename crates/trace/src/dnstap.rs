@@ -190,7 +190,7 @@ impl DnstapReader {
                     let value =
                         rest.get(..bytes as usize).ok_or_else(|| self.wrong("a field that ends beyond its frame"))?;
                     if field == FIELD_CONTENT_TYPE && value != CONTENT_TYPE {
-                        return Err(self.wrong("Frame Streams of something else than dnstap"));
+                        return Err(self.wrong("Frame Streams with other contents than dnstap"));
                     }
                     fields = &rest[bytes as usize..];
                 }

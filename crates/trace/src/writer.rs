@@ -65,7 +65,7 @@ impl Writer {
             Format::Binary => binary.begin(out.write())?,
             Format::Capture => begin_capture(out.write())?,
             other => {
-                let what = format!("{} is read and not written; write pcap, text, binary or dnsperf", other.label());
+                let what = format!("cannot write {}; write pcap, text, binary or dnsperf", other.label());
                 return Err(io::Error::new(io::ErrorKind::Unsupported, what));
             }
         }

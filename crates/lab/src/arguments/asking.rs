@@ -127,7 +127,10 @@ impl Asking {
             Workload::updates(Updates::new(apex.clone(), questions, self.names_each)?)
         } else if let Some(population) = population {
             let drawn = population.generator(self.extras(), self.seed)?;
-            Workload::generated(drawn.ok_or("the population has no [queries]; add it, or name a file with --queries")?)
+            Workload::generated(
+                drawn
+                    .ok_or("cannot use this population: it has no [queries]. Add it, or name a file with --queries")?,
+            )
         } else {
             Workload::generated(self.generator(self.extras())?)
         };

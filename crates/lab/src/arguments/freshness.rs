@@ -41,7 +41,7 @@ impl FreshnessArguments {
             server: self.freshness_via.unwrap_or(first),
             watched: self.freshness.clone(),
             zone: zone.clone(),
-            owner: owner.parse().map_err(|error| format!("{owner} is no name: {error}"))?,
+            owner: owner.parse().map_err(|error| format!("{owner} is not a name: {error}"))?,
             key: self.freshness_tsig.as_deref().map(read_key).transpose()?,
             interval: self.freshness_interval,
         }))

@@ -165,28 +165,28 @@ enum ByArgument {
 type ServerChange = (Option<Prefix>, (IpAddr, Option<u16>));
 
 pub(crate) fn parse_prefix(text: &str) -> Result<Prefix, String> {
-    text.parse().map_err(|()| format!("{text} is no prefix; write 192.0.2.0/24"))
+    text.parse().map_err(|()| format!("{text} is not a prefix; write 192.0.2.0/24"))
 }
 
 fn parse_type(text: &str) -> Result<Rtype, String> {
-    trace::rtype(text).ok_or_else(|| format!("{text} is no type"))
+    trace::rtype(text).ok_or_else(|| format!("{text} is not a type"))
 }
 
 fn parse_class(text: &str) -> Result<Class, String> {
-    trace::class(text).ok_or_else(|| format!("{text} is no class"))
+    trace::class(text).ok_or_else(|| format!("{text} is not a class"))
 }
 
 fn parse_rcode(text: &str) -> Result<Rcode, String> {
-    trace::rcode(text).ok_or_else(|| format!("{text} is no RCODE"))
+    trace::rcode(text).ok_or_else(|| format!("{text} is not an RCODE"))
 }
 
 fn parse_transport(text: &str) -> Result<Transport, String> {
-    text.parse().map_err(|()| format!("{text} is none of udp, tcp, dot, doh and doq"))
+    text.parse().map_err(|()| format!("{text} is not a transport; write udp, tcp, dot, doh or doq"))
 }
 
 fn parse_option_code(text: &str) -> Result<u16, String> {
     let known = "nsid, ecs, cookie, keepalive, padding or a code";
-    option_code(text).ok_or_else(|| format!("{text} is no option; write {known}"))
+    option_code(text).ok_or_else(|| format!("{text} is not an option; write {known}"))
 }
 
 fn parse_server_change(text: &str) -> Result<ServerChange, String> {
@@ -214,7 +214,7 @@ impl WrittenArguments {
     pub(crate) fn mutator(&self) -> Result<Mutator, String> {
         let time = |seconds: Option<f64>| {
             let ns = seconds.map(seconds_to_ns).transpose()?;
-            ns.map(|ns| u64::try_from(ns).map_err(|_| "the trace begins at 0".to_owned())).transpose()
+            ns.map(|ns| u64::try_from(ns).map_err(|_| "the trace starts at 0; write 0 or more".to_owned())).transpose()
         };
         let when = When {
             responses: self.queries.then_some(false),

@@ -288,10 +288,10 @@ const fn sent_over(transport: trace::Transport) -> Transport {
 
 fn parse_port(text: &str) -> Result<(Transport, u16), String> {
     let (transport, port) = text.split_once('=').ok_or_else(|| format!("{text}: write udp=5300"))?;
-    Ok((transport.parse()?, port.parse().map_err(|_| format!("{port} is no port"))?))
+    Ok((transport.parse()?, port.parse().map_err(|_| format!("{port} is not a port"))?))
 }
 
 fn parse_speed(text: &str) -> Result<f64, String> {
     let speed = text.parse().ok().filter(|speed: &f64| *speed > 0.0 && speed.is_finite());
-    speed.ok_or_else(|| format!("{text} is no speed; write 2 for twice as fast, 0.5 for half as fast"))
+    speed.ok_or_else(|| format!("{text} is not a speed; write 2 for twice as fast, 0.5 for half as fast"))
 }

@@ -50,7 +50,7 @@ impl Target {
     /// The plan that sends this at that pace.
     ///
     /// # Errors
-    /// When the target is a stranger's, a source is no address of this machine, or the file of right answers no use.
+    /// The target is not allowed, a source is not an address of this machine, or the file of answers is invalid.
     pub(crate) fn plan(&self, workload: Workload, pace: Pace, seed: u64) -> Result<Plan, String> {
         let (transport, path) = self.service()?;
         let port = transport.default_port();
@@ -183,8 +183,8 @@ fn allow_listed(is_owned: bool, mut servers: impl Iterator<Item = SocketAddr>, l
     let is_allowed = |address: IpAddr| is_own(address) || allowed.iter().any(|&subnet| is_in(address, subnet));
     match servers.find(|server| !is_allowed(server.ip())) {
         Some(server) if !is_owned => Err(format!(
-            "{server} is neither on loopback nor in a private range; add --i-own-this-target if it is yours to load, \
-             or name it in {ALLOW_VARIABLE}"
+            "cannot send to {server}: it is not on loopback, in a private range or link-local. If it is your server, \
+             add --i-own-this-target or name it in {ALLOW_VARIABLE}"
         )),
         _ => Ok(()),
     }

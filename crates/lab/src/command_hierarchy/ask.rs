@@ -78,14 +78,14 @@ pub(super) fn read(path: &Path) -> Result<Vec<Question>, Box<dyn Error>> {
     let said = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let bytes = std::fs::metadata(path).map_err(|error| said(&error))?.len();
     if bytes > QUESTIONS_BYTES_MAX {
-        return Err(said(&format_args!("{bytes} bytes; {QUESTIONS_BYTES_MAX} are allowed")).into());
+        return Err(said(&format_args!("{bytes} bytes; the limit is {QUESTIONS_BYTES_MAX}")).into());
     }
     let text = std::fs::read_to_string(path).map_err(|error| said(&error))?;
     let questions = parse(&text).map_err(|error| said(&error))?;
     match questions.len() {
         0 => Err(said(&"no questions; write `www.example.com A` in a line").into()),
         1..=RESOLVER_QUESTIONS_MAX => Ok(questions),
-        count => Err(said(&format_args!("{count} questions; {RESOLVER_QUESTIONS_MAX} are allowed")).into()),
+        count => Err(said(&format_args!("{count} questions; the limit is {RESOLVER_QUESTIONS_MAX}")).into()),
     }
 }
 
@@ -97,11 +97,11 @@ fn parse(text: &str) -> Result<Vec<Question>, String> {
         let Some(name) = words.next() else { continue };
         let rtype = words.next().unwrap_or("A");
         if let Some(word) = words.next() {
-            return Err(format!("line {number}: {word}: a line is a name and a type"));
+            return Err(format!("line {number}: unexpected {word}; write a name and a type"));
         }
         questions.push(Question {
-            name: name.parse().map_err(|_| format!("line {number}: {name} is no name"))?,
-            rtype: lab::trace::rtype(rtype).ok_or_else(|| format!("line {number}: {rtype} is no type"))?,
+            name: name.parse().map_err(|_| format!("line {number}: {name} is not a name"))?,
+            rtype: lab::trace::rtype(rtype).ok_or_else(|| format!("line {number}: {rtype} is not a type"))?,
         });
     }
     Ok(questions)
@@ -268,8 +268,8 @@ mod tests {
         let shown: Vec<_> = questions.iter().map(|asked| format!("{} {:?}", asked.name, asked.rtype)).collect();
         assert_eq!(shown, ["www.example.com. A", "example.com. MX", "example.org. A"]);
         assert!(parse("a b c\n").unwrap_err().contains("line 1"));
-        assert!(parse("\na..b A\n").unwrap_err().contains("line 2: a..b is no name"));
-        assert!(parse("a NOTHING\n").unwrap_err().contains("NOTHING is no type"));
+        assert!(parse("\na..b A\n").unwrap_err().contains("line 2: a..b is not a name"));
+        assert!(parse("a NOTHING\n").unwrap_err().contains("NOTHING is not a type"));
     }
 
     fn answered(upstream: u64, cuts: usize, rcode: &str) -> Answered {

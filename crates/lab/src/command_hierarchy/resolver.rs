@@ -49,7 +49,7 @@ impl RunningResolver {
     pub(super) fn check(&mut self) -> Result<(), String> {
         match self.program.ended() {
             Ok(None) => Ok(()),
-            Ok(Some(status)) => Err(format!("the resolver ended ({status}): {}", self.last_words())),
+            Ok(Some(status)) => Err(format!("the resolver exited ({status}): {}", self.last_words())),
             Err(error) => Err(format!("the resolver: {error}")),
         }
     }

@@ -97,12 +97,12 @@ fn check(arguments: &RunArguments) -> Result<(), String> {
     let has_settings = anchor.is_some() || minimisation.is_some() || *ipv4_only || *own_hints;
     if arguments.resolver.is_none() && has_settings {
         return Err(
-            "--anchor, --minimisation, --ipv4-only and --own-hints are for a resolver: name one with --resolver"
+            "cannot use --anchor, --minimisation, --ipv4-only or --own-hints without a resolver: add --resolver"
                 .to_owned(),
         );
     }
     if !(1..=EMULATED_THREADS_MAX).contains(&arguments.threads) {
-        return Err(format!("--threads {}: 1 to {EMULATED_THREADS_MAX}", arguments.threads));
+        return Err(format!("--threads {} is out of range; write 1 to {EMULATED_THREADS_MAX}", arguments.threads));
     }
     arguments.command.first().map_or(Ok(()), |program| program::check(program))
 }
@@ -122,10 +122,10 @@ impl Stage<'_> {
         let resolver = RefCell::new(resolver);
         let is_well = || -> Result<(), String> {
             if !self.emulated.is_alive() {
-                return Err("the servers of the hierarchy failed; the program was ended".into());
+                return Err("the servers of the hierarchy failed; the program was stopped".into());
             }
             if self.backends.borrow_mut().as_mut().is_some_and(|backends| !backends.are_alive()) {
-                return Err("a server under test has ended; so was the program".into());
+                return Err("a server under test exited; the program was stopped".into());
             }
             resolver.borrow_mut().as_mut().map_or(Ok(()), RunningResolver::check)
         };

@@ -58,7 +58,7 @@ impl Asked<'_> {
         match (self.file, self.simple.rtt) {
             (Some(path), _) => NetPlan::read(path),
             (None, Some(rtt)) => self.simple.plan(rtt),
-            (None, None) => Err("a file, or --rtt 20ms".into()),
+            (None, None) => Err("no net described: name a file, or use --rtt 20ms".into()),
         }
     }
 }

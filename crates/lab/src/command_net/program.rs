@@ -25,7 +25,7 @@ impl Running {
     /// Starts it: `ip netns exec` with a program behind it.
     pub(crate) fn start(mut command: Command) -> Result<Self, Box<dyn Error>> {
         end_with_me(&mut command);
-        Ok(Self(command.spawn().map_err(|error| format!("ip, of iproute2, cannot be run: {error}"))?))
+        Ok(Self(command.spawn().map_err(|error| format!("cannot run ip (iproute2): {error}"))?))
     }
 
     /// How it ended, if it has.
@@ -84,7 +84,7 @@ pub(crate) fn check(program: &str) -> Result<(), String> {
         true => is_one(Path::new(program)),
         false => std::env::split_paths(&folders).any(|folder| is_one(&folder.join(program))),
     };
-    if is_there { Ok(()) } else { Err(format!("{program}: no such program, or none that may be run")) }
+    if is_there { Ok(()) } else { Err(format!("cannot run {program}: no such program, or not executable")) }
 }
 
 /// Starts a command line on the hub, and waits until something listens there.
@@ -97,7 +97,7 @@ pub(super) fn serve(net: &Net, line: &str, stops: &dyn Fn() -> u8) -> Result<Run
     let until = Instant::now() + LISTENS_WITHIN;
     while stops() == 0 {
         if let Some(status) = server.ended()? {
-            return Err(format!("the server ended before it listened: {status}").into());
+            return Err(format!("the server exited before it listened: {status}").into());
         }
         if listens(net.hub())? {
             break;
@@ -149,7 +149,7 @@ pub(super) fn run(
     command.args(&words[1..]).stdin(std::process::Stdio::inherit());
     tell_addresses(&mut command);
     let is_well = || -> Result<(), String> {
-        if net.is_alive() { Ok(()) } else { Err("a link failed; the program was ended".into()) }
+        if net.is_alive() { Ok(()) } else { Err("a link failed; the program was stopped".into()) }
     };
     Running::start(command)?.wait(stops, &is_well)
 }

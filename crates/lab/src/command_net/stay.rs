@@ -19,7 +19,7 @@ pub(super) fn up(path: &Path, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
     let plan = NetPlan::read(path)?;
     super::removed()?;
     if let Some(net) = Recorded::find(&plan.name)? {
-        return Err(format!("the net {} is there already, held by process {}", net.name, net.pid).into());
+        return Err(format!("cannot create the net {}: process {} already runs it", net.name, net.pid).into());
     }
     let log = log_of(&plan.name);
     log.parent().map(std::fs::create_dir_all).transpose()?;
@@ -37,7 +37,7 @@ pub(super) fn up(path: &Path, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
         if let Some(status) = keeper.try_wait()? {
             let why = std::fs::read_to_string(&log).unwrap_or_default();
             let _gone = std::fs::remove_file(&log);
-            return Err(format!("the net is not made ({status}): {}", why.trim()).into());
+            return Err(format!("cannot create the net ({status}): {}", why.trim()).into());
         }
         if Recorded::find(&plan.name)?.is_some_and(|net| net.is_ready && net.pid == keeper.id()) {
             break;
@@ -77,7 +77,9 @@ pub(super) fn keep(path: &Path, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<
 
 /// Tells the process that holds a net to end, waits until it has, and says what the links did.
 pub(super) fn down(name: &str) -> Result<ExitCode, Box<dyn Error>> {
-    let Some(net) = Recorded::find(name)? else { return Err(format!("there is no net {name}").into()) };
+    let Some(net) = Recorded::find(name)? else {
+        return Err(format!("no net {name}; `catlab net list` shows all").into());
+    };
     let log = log_of(name);
     if !net.is_held() {
         super::removed()?;
@@ -88,7 +90,7 @@ pub(super) fn down(name: &str) -> Result<ExitCode, Box<dyn Error>> {
     let until = Instant::now() + DOWN_WITHIN;
     while net.is_held() {
         if Instant::now() > until {
-            return Err(format!("the process {} does not end; end it, then `catlab net clean`", net.pid).into());
+            return Err(format!("process {} does not exit; kill it, then run `catlab net clean`", net.pid).into());
         }
         sleep(LOOK);
     }

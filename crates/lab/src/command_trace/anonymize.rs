@@ -14,7 +14,7 @@ use trace::anonymize::{Anonymization, Anonymizer, Key, Lengths, Options};
 use wire::name::Name;
 
 /// What is said of a key that was made.
-const ADVICE: &str = "keep it for traces whose pseudonyms are to be the same, and secret";
+const ADVICE: &str = "keep it secret, and reuse it for traces that need the same pseudonyms";
 
 pub(crate) const EXAMPLES: &str = "Examples:
   catlab trace anonymize day.pcap --key trace.key --out shown.pcap
@@ -94,11 +94,11 @@ pub(super) fn anonymize(arguments: &AnonymizeArguments) -> Result<bool, Box<dyn 
     finish(writer, &arguments.write)?;
     tell_lost(path, &reader);
     let (path, tally) = (path.display(), anonymizer.tally());
-    eprintln!("{path}: {} of {} messages stay", tally.given, tally.messages);
+    eprintln!("{path}: {} of {} messages kept", tally.given, tally.messages);
     for (count, what) in [
         (tally.malformed, "messages are left out: they are malformed"),
         (tally.too_long, "messages are left out: a name or the message would be too long"),
-        (tally.records_dropped, "records are left out: nobody knows what is in them"),
+        (tally.records_dropped, "records are left out: their type is unknown"),
         (tally.records_blank, "records are blank: their data is malformed"),
         (tally.options_dropped, "EDNS options are left out"),
         (tally.extra_dropped, "messages had bytes behind their last record or TLV, which are left out"),
@@ -114,7 +114,7 @@ fn text(path: &Path, most: u64) -> Result<String, String> {
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(most + 1).read_to_string(&mut text));
     match read {
-        Ok(bytes) if bytes as u64 > most => Err(format!("{}: longer than {most} bytes", path.display())),
+        Ok(bytes) if bytes as u64 > most => Err(format!("{}: larger than {most} bytes", path.display())),
         Ok(_) => Ok(text),
         Err(error) => Err(format!("{}: {error}", path.display())),
     }

@@ -99,14 +99,14 @@ fn through(
 /// Says what was left out, and what could not be done.
 fn tell(path: &Path, mutator: &Mutator) {
     let (path, tally) = (path.display(), mutator.tally());
-    eprintln!("{path}: {} of {} messages stay", tally.given, tally.messages);
+    eprintln!("{path}: {} of {} messages kept", tally.given, tally.messages);
     for (index, count) in tally.left_out.iter().enumerate().filter(|(_, count)| **count > 0) {
         eprintln!("{path}: rule {} left out {count}", index + 1);
     }
     if tally.unreadable > 0 {
-        eprintln!("{path}: not done: {} changes of queries that are malformed or have no question", tally.unreadable);
+        eprintln!("{path}: {} changes skipped: the query is malformed or has no question", tally.unreadable);
     }
     if tally.too_long > 0 {
-        eprintln!("{path}: not done: {} changes that would have made a name or a message too long", tally.too_long);
+        eprintln!("{path}: {} changes skipped: a name or the message would be too long", tally.too_long);
     }
 }

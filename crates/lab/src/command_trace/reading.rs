@@ -38,7 +38,7 @@ fn parse_side(text: &str) -> Result<Sides, String> {
     }
     let known = DnstapSide::ALL.into_iter().find(|side| side.label() == text);
     let labels = DnstapSide::ALL.map(DnstapSide::label).join(", ");
-    known.map(|side| Sides(vec![side])).ok_or_else(|| format!("{text} is no dnstap type; write {labels} or all"))
+    known.map(|side| Sides(vec![side])).ok_or_else(|| format!("{text} is not a dnstap type; write {labels} or all"))
 }
 
 impl SideArguments {

@@ -95,7 +95,7 @@ pub(super) fn build(arguments: &BuildArguments) -> Result<bool, Box<dyn Error>> 
     let mut built = assembly.finish();
     if built.zones.is_empty() {
         told::print(&built.report, true);
-        return Err("no zone: none of the responses tells of one (see above what became of them)".into());
+        return Err("cannot build: no response names a zone (see the counts above)".into());
     }
     if matches!(mode, Mode::Resign) {
         sign_built(&mut built, &arguments.signing, &out)?;
@@ -172,7 +172,7 @@ pub(super) fn write_folder(folder: OutFolder, built: &Built) -> Result<(), Box<d
         let made = zone.records.iter().filter(|record| record.made.is_some()).count();
         let count = zone.records.len();
         let head =
-            format!("{name}, rebuilt from traffic by catlab: {count} records, {made} of them made up and marked");
+            format!("{name}, rebuilt from traffic by catlab: {count} records, {made} of them synthesized and marked");
         write_zone(&out.join(&file), &head, zone.records.iter().map(|built| (&built.record, built.made.as_deref())))?;
         entries.push(ZoneEntry { name, file, servers: zone.servers.clone() });
     }

@@ -48,7 +48,7 @@ impl Fetcher {
             }
         }
         let Self { resolver, asked, answered, .. } = self;
-        eprintln!("asked {resolver} {asked} questions, {answered} were answered");
+        eprintln!("sent {asked} questions to {resolver}, {answered} were answered");
         Ok(())
     }
 

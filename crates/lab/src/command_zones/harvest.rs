@@ -62,7 +62,7 @@ fn resolver(text: &str) -> Result<SocketAddr, String> {
     let address = text.parse::<IpAddr>().map(|address| SocketAddr::new(address, 53));
     address
         .or_else(|_| text.parse())
-        .map_err(|_| format!("{text} is no address: 127.0.0.1, 127.0.0.1:5300 or [::1]:53"))
+        .map_err(|_| format!("{text} is not an address; write 127.0.0.1, 127.0.0.1:5300 or [::1]:53"))
 }
 
 /// Harvests; false when something is missing in what was harvested.
@@ -81,10 +81,10 @@ pub(super) fn harvest(arguments: &HarvestArguments, stops: &dyn Fn() -> u8) -> R
     })?;
     tell_lost(path, &reader);
     if questions.list().is_empty() {
-        return Err(format!("{}: no question in it", path.display()).into());
+        return Err(format!("cannot harvest: {} has no questions", path.display()).into());
     }
-    let tap =
-        Tap::open(arguments.interface.as_deref()).map_err(|error| format!("capturing: {error} (CAP_NET_RAW?)"))?;
+    let tap = Tap::open(arguments.interface.as_deref())
+        .map_err(|error| format!("cannot capture: {error}. This needs CAP_NET_RAW"))?;
     let file = FileInMaking::new(&arguments.out);
     let out = PacketFile::create(file.path(), arguments.resolver);
     let out = out.map_err(|error| format!("{}: {error}", arguments.out.display()))?;
@@ -97,7 +97,7 @@ pub(super) fn harvest(arguments: &HarvestArguments, stops: &dyn Fn() -> u8) -> R
         (asked, capturing.join())
     });
     let (packets, lost) =
-        captured.map_err(|_| "the capture panicked")?.map_err(|error| format!("capturing: {error}"))?;
+        captured.map_err(|_| "the capture panicked")?.map_err(|error| format!("cannot capture: {error}"))?;
     let asked = asked.map_err(|error| format!("{}: {error}", arguments.resolver))?;
     file.commit()?;
     tell(&questions, &asked, packets, lost);
@@ -134,18 +134,15 @@ fn tell(questions: &Questions, asked: &Asked, packets: u64, lost: u32) {
     let said: Vec<String> =
         asked.rcodes.iter().map(|(rcode, count)| format!("{:?} {count}", Rcode(u16::from(*rcode)))).collect();
     let list = questions.list().len();
-    println!("{list} questions: {}; {} without an answer", said.join(", "), asked.unanswered);
+    println!("{list} questions: {}; {} unanswered", said.join(", "), asked.unanswered);
     println!("{packets} packets between the resolver and servers");
     if questions.without > 0 {
-        eprintln!("{} messages have no question of class IN, or ask for a transfer", questions.without);
+        eprintln!("{} messages have no question of class IN, or request a transfer", questions.without);
     }
     if questions.beyond > 0 {
-        eprintln!(
-            "{} questions are too many: a harvest has {list} at most; harvest the rest by itself",
-            questions.beyond
-        );
+        eprintln!("{} questions are left out: the limit is {list}; harvest the rest separately", questions.beyond);
     }
     if lost > 0 {
-        eprintln!("{lost} packets came faster than they were written: use fewer --in-flight");
+        eprintln!("{lost} packets were lost: lower --in-flight");
     }
 }

@@ -15,8 +15,8 @@ use wire::Name;
 pub(super) const EXAMPLES: &str = "Examples:
   catlab zones merge monday tuesday --out both
 
-If two folders have the same RRset, the first wins and the other is reported. Captured records win over synthesized ones.
-Synthesized records keep their marks. Records of `catlab zones sign` and --resign are left out: sign the result again.
+If two folders have the same RRset, the first wins and the other is reported. Captured records win over synthesized
+ones. Synthesized records keep their marks. Records of `catlab zones sign` and --resign are left out: sign the result again.
 
 Exit code 0: merged; 2: failed.";
 
@@ -40,7 +40,7 @@ pub(super) fn merge(arguments: &MergeArguments) -> Result<bool, Box<dyn Error>> 
         let Folder { zones, manners, .. } = Folder::read(folder)?;
         merge.add_manners(manners);
         for entry in zones {
-            let apex: Name = entry.name.parse().map_err(|_| format!("{}: no name of a zone", entry.name))?;
+            let apex: Name = entry.name.parse().map_err(|_| format!("{} is not a name of a zone", entry.name))?;
             let (loaded, made) = read_marked(&folder.join(&entry.file), &apex)?;
             let made = made.iter().map(Option::as_deref);
             merge.add(&apex, &entry.servers, loaded.records.iter().zip(made));

@@ -68,7 +68,7 @@ pub(super) fn sign_folder(arguments: &SignArguments) -> Result<bool, Box<dyn Err
     let folder = Folder::read(&arguments.folder)?;
     let (mut zones, mut marks) = (Vec::with_capacity(folder.zones.len()), Vec::new());
     for entry in &folder.zones {
-        let apex = entry.name.parse().map_err(|_| format!("{}: no name of a zone", entry.name))?;
+        let apex = entry.name.parse().map_err(|_| format!("{} is not a name of a zone", entry.name))?;
         let (loaded, made) = read_marked(&arguments.folder.join(&entry.file), &apex)?;
         let records: Vec<Record> = loaded.records.iter().map(|record| record.to_record()).collect();
         marks.push(Marks::new(&records, made));
@@ -113,7 +113,7 @@ impl Signing {
         let own = |folder: &Path| folder.join("lab.key");
         let kept = Some(own(out.target())).filter(|path| path.exists());
         let path = self.key.clone().or(kept).unwrap_or_else(|| own(out.path()));
-        let key = key_file::read_or_make(&path, "with it the same zones have the same keys and signatures")?;
+        let key = key_file::read_or_make(&path, "reuse it to get the same keys and signatures")?;
         let now = match self.now {
             Some(now) => now,
             // Serial arithmetic: what comes after 2106 is as good (RFC 4034 3.1.5).
@@ -127,9 +127,9 @@ impl Signing {
         bar.finish_and_clear();
         write_anchors(out.path(), &trust.anchors)?;
         let records: usize = zones.iter().map(|zone| zone.records.len()).sum();
-        println!("{} zones signed, {records} records; trust begins at {}", zones.len(), names(&trust.anchors));
+        println!("{} zones signed, {records} records; trust anchors: {}", zones.len(), names(&trust.anchors));
         for zone in &trust.undelegated {
-            eprintln!("{zone}: the zone above it does not delegate it: nothing leads to it, signed or not");
+            eprintln!("{zone}: its parent zone does not delegate it, so resolvers cannot find it");
         }
         Ok(())
     }

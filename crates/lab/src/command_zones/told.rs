@@ -14,14 +14,14 @@ pub(super) fn print(report: &Report, has_messages: bool) {
         print_messages(report);
     }
     print_zones(&report.zones);
-    by_reason("made up", &report.made, |made| (&made.why, format!("{} (zone {})", made.rrset, made.zone)));
+    by_reason("synthesized", &report.made, |made| (&made.why, format!("{} (zone {})", made.rrset, made.zone)));
     by_reason("left out", &report.dropped, |dropped| {
         (dropped.why, format!("{} (zone {})", dropped.rrset, dropped.zone))
     });
-    by_reason("answered in two ways", &report.conflicts, |conflict| {
+    by_reason("conflicting answers", &report.conflicts, |conflict| {
         let what = match conflict.what {
             "ttl" => "the TTL differs; the first is kept",
-            "exists" => "said not to exist, and has records; they are kept",
+            "exists" => "a denial and records; the records are kept",
             _ => "the records differ; the first are kept",
         };
         let other = conflict.others.first().map(|other| format!(", first {}", other.records.join(", ")));
@@ -32,15 +32,15 @@ pub(super) fn print(report: &Report, has_messages: bool) {
 
 fn print_messages(report: &Report) {
     let Report { messages, used, truncated, left_out, malformed_records, over_bound, .. } = report;
-    println!("{messages} messages, {used} of them responses that tell of zones ({truncated} truncated)");
+    println!("{messages} messages, {used} of them responses with zone data ({truncated} truncated)");
     for (why, count) in left_out {
         println!("  left out: {count} {}", why.meaning());
     }
     if *malformed_records > 0 {
-        println!("  left out: {malformed_records} records that do not fit their type");
+        println!("  left out: {malformed_records} records with malformed data");
     }
     if *over_bound > 0 {
-        println!("  left out: {over_bound} names, records or servers beyond the bounds; build from parts of the trace");
+        println!("  left out: {over_bound} names, records or servers beyond the limits; build from parts of the trace");
     }
 }
 
@@ -48,7 +48,7 @@ fn print_zones(zones: &[ZoneReport]) {
     println!("{} zones", zones.len());
     for zone in zones.iter().take(ZONES_SHOWN_COUNT) {
         let mut line = format!("  {}: {} records, {} servers", zone.name, zone.records, zone.servers.len());
-        for (is_so, what) in [(zone.is_signed, "signed"), (zone.is_made, "no response names it")] {
+        for (is_so, what) in [(zone.is_signed, "signed"), (zone.is_made, "not named in any response")] {
             if is_so {
                 line = line + ", " + what;
             }
@@ -64,8 +64,8 @@ fn print_zones(zones: &[ZoneReport]) {
     let hold = || zones.iter().filter_map(|zone| zone.signatures_hold.as_ref());
     let (from, until) = (hold().map(|[from, _]| from).max(), hold().map(|[_, until]| until).min());
     if let (Some(from), Some(until)) = (from, until) {
-        let told = if from <= until { "" } else { ": there is no time at which all do" };
-        println!("  signatures hold from {from} until {until} (UTC){told}");
+        let told = if from <= until { "" } else { ", but never all at once" };
+        println!("  signatures are valid from {from} until {until} (UTC){told}");
     }
 }
 

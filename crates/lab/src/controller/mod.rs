@@ -58,12 +58,12 @@ impl FleetArguments {
 
 fn parse_agents(text: &str) -> Result<usize, String> {
     let count = text.parse().ok().filter(|count| (1..=AGENTS_MAX).contains(count));
-    count.ok_or_else(|| format!("{text} is none of 1 to {AGENTS_MAX}"))
+    count.ok_or_else(|| format!("{text} is out of range; write 1 to {AGENTS_MAX}"))
 }
 
 /// Signs of life come twice a second: less than two seconds would take one that is merely late for lost.
 fn parse_silence(text: &str) -> Result<Duration, String> {
     let silence = parse_duration(text)?;
     let is_some = (Duration::from_secs(2)..=Duration::from_secs(600)).contains(&silence);
-    if is_some { Ok(silence) } else { Err(format!("{text} is none of 2s to 10m")) }
+    if is_some { Ok(silence) } else { Err(format!("{text} is out of range; write 2s to 10m")) }
 }

@@ -66,7 +66,7 @@ pub struct Needed {
 pub struct Tally {
     /// Messages that were judged.
     pub judged: usize,
-    /// Of these, messages that were asked again over TCP, since a datagram left something out.
+    /// Of these, messages that were sent again over TCP, since a datagram left something out.
     pub again_over_tcp: usize,
     /// Ours equalled at least two peers.
     pub equal: usize,
@@ -125,7 +125,7 @@ impl Tally {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{:>8} judged, {} of them asked again over TCP", self.judged, self.again_over_tcp)?;
+        writeln!(f, "{:>8} judged, {} of them sent again over TCP", self.judged, self.again_over_tcp)?;
         writeln!(f, "{:>8} equal to at least two peers; ours silent in {} of all", self.equal, self.silent)?;
         writeln!(f, "{:>8} explained, by these predicates:", self.explained)?;
         for predicate in predicates::TABLE {

@@ -163,7 +163,7 @@ impl Servers {
             let kind = server.kind;
             (!server.is_running()).then_some(kind)
         }) {
-            Some(kind) => Err(format!("{} ended while it was asked", kind.label()).into()),
+            Some(kind) => Err(format!("{} exited during the run", kind.label()).into()),
             None => Ok(()),
         }
     }

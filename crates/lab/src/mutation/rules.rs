@@ -362,7 +362,7 @@ mod tests {
             ("[[rule]]\nrd = true\n[[rule]]\ntype = \"NOSUCH\"", "rule 2: NOSUCH is no type"),
             ("[[rule]]", "rule 1: it does nothing"),
             ("[[rule]]\ndrop = true\nrd = true", "rules of their own"),
-            ("[[rule]]\nshare = 2.0\ndrop = true", "rule 1: a share is 0 to 1"),
+            ("[[rule]]\nshare = 2.0\ndrop = true", "rule 1: a share must be 0 to 1"),
             ("[[rule]]\nwhen.client = \"localhost\"\ndrop = true", "localhost is no prefix"),
             ("[[rule]]\nname = \"x{name}\"", "{name} stands for labels"),
             ("[[rule]]\nclient = { prefx = \"10.0.0.0/8\" }", "write \"10.0.0.0/8\""),

@@ -81,7 +81,10 @@ impl AgentFigures {
             }
             None => format!("it had sent {sent} queries"),
         };
-        format!("agent {} was lost ({reason}): as far as it told {unsent}; nothing of it is in the figures", self.name)
+        format!(
+            "agent {} was lost ({reason}): as of its last heartbeat {unsent}; its results are not included",
+            self.name
+        )
     }
 
     /// A line for the terminal.
@@ -97,7 +100,7 @@ impl AgentFigures {
         let _written = writeln!(
             out,
             "{:<10} {name} ({host}): {sent} sent{planned}, {answered} answered, send lag p99 {lag}, clock {clock}, \
-             began {late} late, CPU {:.0} %, {end}",
+             started {late} late, CPU {:.0} %, {end}",
             "agent",
             100.0 * self.cpu_share
         );

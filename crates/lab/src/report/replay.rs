@@ -190,7 +190,7 @@ impl ReplayFigures {
             line("send error", five(error));
         }
         if let Some(error) = &self.interval_error_us {
-            line("intervals", format!("{} longer or shorter than in the trace", five(error)));
+            line("intervals", format!("{} difference from the trace", five(error)));
         }
         let percent = |share: f64| format!("{:.4} %", 100.0 * share);
         if let Some(Shares { q1, p50, q3, p99, max, n, near }) = self.second_rate_error {
@@ -201,8 +201,8 @@ impl ReplayFigures {
             line("rate error", format!("{run} over the run; of {n} seconds {seconds}{near}"));
         }
         let ReplayOf { queries, sources, source_mode, timing, speed, late, .. } = &self.replay;
-        let speed = if timing == "fast" { "as fast as can be".to_owned() } else { format!("at speed {speed}") };
-        let waiting = if self.replay.wait_for_answer { ", each after the answer before it" } else { "" };
+        let speed = if timing == "fast" { "as fast as possible".to_owned() } else { format!("at speed {speed}") };
+        let waiting = if self.replay.wait_for_answer { ", each after the previous answer" } else { "" };
         line(
             "replay",
             format!("{queries} queries of {sources} sources ({source_mode}) {speed}{waiting}; late: {late}"),

@@ -119,7 +119,7 @@ pub fn check(net: &Net, index: usize, plan: &CheckPlan) -> io::Result<Checked> {
         checked.complaints.push(format!("TCP: {error}"));
     }
     if group.shape.rate.is_some() && !plan.rate_for.is_zero() && rate_found.is_none() {
-        checked.complaints.push("too few datagrams arrived to measure the rate that was asked".to_owned());
+        checked.complaints.push("too few datagrams arrived to measure the rate".to_owned());
     }
     Ok(checked)
 }
@@ -136,27 +136,31 @@ impl Checked {
         let mut complaints = Vec::new();
         let asks_delay = !matches!(shape.rtt, Rtt::Constant(Duration::ZERO)) || !shape.jitter.is_zero();
         if self.came_back == 0 && asks_delay {
-            complaints.push("nothing came back, so the delay that was asked could not be measured".to_owned());
+            complaints.push("nothing came back, so the delay could not be measured".to_owned());
         }
         if self.early > 0 {
-            complaints.push(format!("{} datagrams came back sooner than asked", self.early));
+            complaints.push(format!("{} datagrams came back too early", self.early));
         }
         let bound_us = (0.05 * self.udp_rtt_us.median).max(1_000.0);
         let excess_us = self.udp_excess_us.median - self.expected_excess_us;
         if self.came_back > 0 && excess_us > bound_us {
-            complaints.push(format!("half of the datagrams came more than {excess_us:.0} us later than asked"));
+            complaints.push(format!("half of the datagrams were more than {excess_us:.0} us late"));
         }
         // Four deviations of the share; packets of a burst are lost together.
         let variance = self.loss_asked * (1.0 - self.loss_asked) / f64::from(self.sent.max(1));
         let deviation = (variance * (2.0 * shape.loss.burst).max(1.0)).sqrt();
         let least = if self.loss_asked == 0.0 { 0.0 } else { 2.0 / f64::from(self.sent.max(1)) };
         if (self.loss_found - self.loss_asked).abs() > (4.0 * deviation).max(least) {
-            complaints.push(format!("lost {:.2} %, asked {:.2} %", 100.0 * self.loss_found, 100.0 * self.loss_asked));
+            complaints.push(format!(
+                "lost {:.2} %, configured {:.2} %",
+                100.0 * self.loss_found,
+                100.0 * self.loss_asked
+            ));
         }
         if let (Some(asked), Some(found)) = (self.rate_asked, self.rate_found) {
             let asked = asked as f64 * (1.0 - shape.loss.share);
             if (found / asked - 1.0).abs() > 0.05 + deviation {
-                complaints.push(format!("{:.3} Mbit/s were reached of {:.3}", found / 1e6, asked / 1e6));
+                complaints.push(format!("reached {:.3} Mbit/s of {:.3}", found / 1e6, asked / 1e6));
             }
         }
         complaints
@@ -169,20 +173,20 @@ impl fmt::Display for Checked {
         writeln!(out, "{group} ({mechanism}): {came_back} of {sent} datagrams came back, {early} too early")?;
         if *came_back > 0 {
             writeln!(out, "  UDP round trip      {}", self.udp_rtt_us)?;
-            writeln!(out, "  UDP beyond asked    {}; expected {:.0}", self.udp_excess_us, self.expected_excess_us)?;
+            writeln!(out, "  UDP extra delay     {}; expected {:.0}", self.udp_excess_us, self.expected_excess_us)?;
         } else {
             writeln!(out, "  UDP round trip      not measured: nothing came back")?;
         }
         if let Some(tcp) = self.tcp_excess_us {
-            writeln!(out, "  TCP beyond asked    {tcp}")?;
+            writeln!(out, "  TCP extra delay     {tcp}")?;
         }
         let (found, asked) = (100.0 * self.loss_found, 100.0 * self.loss_asked);
-        write!(out, "  round trips lost    {found:.2} %, asked {asked:.2} %")?;
+        write!(out, "  round trips lost    {found:.2} %, configured {asked:.2} %")?;
         if let (Some(asked), Some(found)) = (self.rate_asked, self.rate_found) {
-            write!(out, "\n  rate                {:.3} Mbit/s, asked {:.3}", found / 1e6, asked as f64 / 1e6)?;
+            write!(out, "\n  rate                {:.3} Mbit/s, configured {:.3}", found / 1e6, asked as f64 / 1e6)?;
         }
         for complaint in &self.complaints {
-            write!(out, "\n  NOT AS ASKED: {complaint}")?;
+            write!(out, "\n  NOT AS CONFIGURED: {complaint}")?;
         }
         Ok(())
     }

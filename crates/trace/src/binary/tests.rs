@@ -120,7 +120,7 @@ fn a_chunk_that_is_missing_or_comes_twice_is_told() {
     assert!(error.is_some());
     let twice = [&whole[..begins[2]], &whole[begins[1]..]].concat();
     assert!(read(&twice).1.is_some());
-    assert!(read(&[&whole[..], &whole].concat()).1.unwrap().contains("something follows the end"));
+    assert!(read(&[&whole[..], &whole].concat()).1.unwrap().contains("unexpected data after the end"));
 }
 
 #[test]

@@ -33,7 +33,7 @@ use std::io::BufRead;
 use std::net::SocketAddr;
 use streams::Streams;
 
-const NO_BLOCK: &str = "no block begins here, or it contradicts itself";
+const NO_BLOCK: &str = "no valid block here";
 
 /// Reads a capture.
 pub(crate) struct CaptureReader {

@@ -117,7 +117,7 @@ impl CdnsReader {
         self.stream.item(&mut bytes)?;
         let is_named = matches!(item_at(&bytes, 0), Some(Item::Bytes(name)) if &bytes[name.clone()] == NAME);
         if !is_array || !is_named {
-            return Err(stream::wrong(0, "no C-DNS: it does not begin with its name"));
+            return Err(stream::wrong(0, "not C-DNS: the file does not start with its name"));
         }
         bytes.clear();
         self.stream.item(&mut bytes)?;
@@ -126,7 +126,7 @@ impl CdnsReader {
         };
         let [major, _, _, parameters] = fields::<4>(&bytes, preamble);
         if number(&major) != Some(MAJOR_VERSION) {
-            return Err(stream::wrong(self.stream.at(), "another version than 1 (RFC 8618)"));
+            return Err(stream::wrong(self.stream.at(), "unsupported version; only 1 is (RFC 8618)"));
         }
         if let Some(Item::Array(parameters)) = parameters {
             let each = cbor::Items::new(&bytes, parameters).take(CDNS_PARAMETERS_MAX);

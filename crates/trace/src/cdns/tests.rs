@@ -254,7 +254,7 @@ fn what_a_file_only_claims_takes_no_room() {
         (&[0x5A, 0xFF, 0xFF, 0xFF, 0xFF], "larger than 64 MiB"),
         (&[0x5A, 0x03, 0xFF, 0xFF, 0x00], "ends within a block"),
         (&[0x81; 100], "nested deeper"),
-        (&[0xFF], "no item begins here"),
+        (&[0xFF], "expected an item"),
         (&[0x07], "without a preamble"),
     ] {
         let (found, _, error) = read(&head_of(claim));

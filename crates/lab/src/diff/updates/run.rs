@@ -78,8 +78,8 @@ impl fmt::Display for Tally {
         for (server, compared) in &self.compared {
             let of = |counts: &BTreeMap<&'static str, usize>| counts.get(server).copied().unwrap_or_default();
             let (equal, back, restarted) = (of(&self.equal), of(&self.brought_back), of(&self.restarted));
-            write!(f, "{server:>10}: {compared} compared, {equal} equal, brought back {back} times, ")?;
-            writeln!(f, "started again {restarted} times")?;
+            write!(f, "{server:>10}: {compared} compared, {equal} equal, repaired {back} times, ")?;
+            writeln!(f, "restarted {restarted} times")?;
         }
         for ((server, name), count) in &self.explained {
             writeln!(f, "{count:>8} {server}: {name}")?;

@@ -64,7 +64,7 @@ pub(super) fn read(text: &str, label: String) -> Result<Run, String> {
 }
 
 fn parse<T: FromStr>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|_| format!("{text} is no number"))
+    text.parse().map_err(|_| format!("{text} is not a number"))
 }
 
 /// `NOERROR 900 (90.00%), NXDOMAIN 100 (10.00%)`.
