@@ -1,6 +1,6 @@
 //! `catlab capacity`: the highest rate that meets an objective.
 
-use crate::arguments::{Asking, Target, parse_duration};
+use crate::arguments::{QueryArguments, Target, parse_duration};
 use crate::out_folder::{Force, OutFolder, RUN};
 use clap::{ArgGroup, Args};
 use lab::capacity::{Estimate, Limits, Objective, Search, Verdict};
@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     target: Target,
     #[command(flatten)]
-    asking: Asking,
+    query: QueryArguments,
     /// Objective: limits for p50, p90, p99, p99.9, p99.99, max (us, ms, s) and loss (a share or %), separated by
     /// commas.
     #[arg(long, default_value = "p99<=2ms,loss<=0.1%", alias = "slo")]
@@ -149,7 +149,7 @@ pub(crate) fn main(arguments: &Arguments, stops: &dyn Fn() -> u8) -> ExitCode {
 }
 
 fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dyn Error>> {
-    let workload = arguments.asking.workload(None)?;
+    let workload = arguments.query.workload(None)?;
     let limits = Limits {
         from: arguments.from,
         lowest: (QUERIES_MIN / arguments.try_for.as_secs_f64()).max(1.0),
@@ -158,7 +158,7 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
         repeats: arguments.repeats.max(1),
     };
     let out = arguments.out.as_deref().map(|out| OutFolder::begin(out, &RUN, arguments.force)).transpose()?;
-    let seed = arguments.asking.seed;
+    let seed = arguments.query.seed;
     let plan = arguments.target.plan(workload, pace(arguments, limits.from, seed)?, seed)?;
     let within = arguments.within();
     eprintln!(
@@ -196,7 +196,7 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
     let estimate = search.estimate().filter(|_| end != End::Stopped || search.done().0 > 0);
     let capacity = Capacity { schema_version: 1, outcome: Answer::of(estimate.as_ref(), end), estimate, tries: &tries };
     let committed = out.map_or(Ok(()), |out| {
-        let manifest = Manifest::new(started, arguments.asking.seed);
+        let manifest = Manifest::new(started, arguments.query.seed);
         let kept = folder::write_json(out.path(), "capacity.json", &capacity)
             .and_then(|()| folder::write_json(out.path(), "manifest.json", &manifest));
         out.commit_after(kept)

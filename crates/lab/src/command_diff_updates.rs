@@ -105,14 +105,14 @@ fn history(arguments: &UpdatesArguments, base: &Path, differences: &Path, folder
     let history = History::read(&read(base)?, &read(differences)?)?;
     let mut servers = start_all(&arguments.servers, folder, &[(Name::root(), history.base.clone())])?;
     let steps = arguments.steps.unwrap_or(history.steps.len());
-    let followed = run_history(&history, &key()?, steps, arguments.round, &mut servers)?;
+    let counts = run_history(&history, &key()?, steps, arguments.round, &mut servers)?;
     println!(
         "{} records in the first version, {} steps in the history",
         history.base.records.len(),
         history.steps.len()
     );
-    for (server, followed) in followed {
-        println!("{server:>10}: {} steps equal, whole zone compared {} times", followed.steps, followed.zones);
+    for (server, counts) in counts {
+        println!("{server:>10}: {} steps equal, whole zone compared {} times", counts.steps, counts.zones);
     }
     println!("unexplained = 0");
     Ok(())

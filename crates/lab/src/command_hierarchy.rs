@@ -63,7 +63,7 @@ pub(crate) struct RunArguments {
     read: ReadArguments,
     /// Let servers of this kind answer instead of catlab. One server is started for each level of the hierarchy.
     #[arg(long, value_name = "SERVER")]
-    backend: Option<BackendWord>,
+    backend: Option<BackendArgument>,
     /// Number of threads that answer. Each has its own sockets.
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     threads: usize,
@@ -82,7 +82,7 @@ pub(crate) struct RunArguments {
 
 /// A server that can be under test.
 #[derive(Clone, Copy, ValueEnum)]
-enum BackendWord {
+enum BackendArgument {
     /// catamaran.
     Catamaran,
     /// NSD.
@@ -93,7 +93,7 @@ enum BackendWord {
     Bind,
 }
 
-impl BackendWord {
+impl BackendArgument {
     const fn kind(self) -> Kind {
         match self {
             Self::Catamaran => Kind::Catamaran,

@@ -1,6 +1,6 @@
 //! `catlab load`: queries at a server, and how it did.
 
-use crate::arguments::{Asking, FreshnessArguments, REFERENCE, Target, parse_duration};
+use crate::arguments::{FreshnessArguments, QueryArguments, REFERENCE, Target, parse_duration};
 use crate::controller::{self, FleetArguments, Share, Task};
 use crate::out_folder::OutFolder;
 use crate::self_check;
@@ -63,7 +63,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) target: Target,
     #[command(flatten)]
-    asking: Asking,
+    query: QueryArguments,
     #[command(flatten)]
     freshness: FreshnessArguments,
     /// Population of clients: a TOML file (docs/catlab/load.md). It replaces the options for transport, rate and
@@ -152,7 +152,7 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
     let recorded = recorder.map(|(path, recorder)| recorder.write(path).map(|count| (path, count))).transpose();
     let as_dnsperf = || dnsperf_text(recording, summary.duration_seconds, &summary.validity);
     let committed = folder.map_or(Ok(()), |folder| {
-        let manifest = Manifest::new(outcome.started, arguments.asking.seed);
+        let manifest = Manifest::new(outcome.started, arguments.query.seed);
         let kept = keep(folder.path(), recording, summary, &manifest, freshness.as_ref(), checked.as_ref());
         folder.commit_after(kept)
     });
@@ -251,7 +251,7 @@ fn over_agents(
         if count < names.len() {
             return Err(format!("{what} there are agents ({})", names.len()).into());
         }
-        let mut files = arguments.asking.files(folder)?;
+        let mut files = arguments.query.files(folder)?;
         let others =
             [(Content::Population, arguments.population.clone()), (Content::Authorities, plan.tls.authorities.clone())];
         files.extend(others.into_iter().filter_map(|(content, path)| Some((content, path?))));
@@ -262,7 +262,7 @@ fn over_agents(
         controller::conduct(&arguments.fleet, folder.as_ref(), arguments.watching.quiet, task, stops)?;
     let as_dnsperf = || dnsperf_text(&recording, summary.duration_seconds, &summary.validity);
     let before = arguments.dnsperf_text.then(as_dnsperf);
-    controller::leave(folder, &recording, &summary, merged, arguments.asking.seed, before)
+    controller::leave(folder, &recording, &summary, merged, arguments.query.seed, before)
 }
 
 /// What agents are told to do is made of the same.
@@ -281,13 +281,13 @@ pub(crate) fn plan(arguments: &Arguments) -> Result<Plan, Box<dyn Error>> {
         }
     }
     let population = arguments.population.as_deref().map(read_population).transpose()?;
-    let workload = arguments.asking.workload(population.as_ref())?;
+    let workload = arguments.query.workload(population.as_ref())?;
     let pace = if arguments.once { once(arguments, &workload)? } else { pace(arguments, population)? };
-    Ok(arguments.target.plan(workload, pace, arguments.asking.seed)?)
+    Ok(arguments.target.plan(workload, pace, arguments.query.seed)?)
 }
 
 fn pace(arguments: &Arguments, population: Option<Population>) -> Result<Pace, String> {
-    let (duration, seed) = (arguments.duration, arguments.asking.seed);
+    let (duration, seed) = (arguments.duration, arguments.query.seed);
     if let Some(population) = population {
         let population = Cast::new(population, &arguments.target.servers(), seed)?;
         return Ok(Pace::Population { population, duration });
@@ -313,7 +313,7 @@ fn once(arguments: &Arguments, workload: &Workload) -> Result<Pace, String> {
 
 impl Arguments {
     fn arrivals(&self) -> Arrivals {
-        if self.poisson { Arrivals::Poisson { seed: self.asking.seed } } else { Arrivals::Even }
+        if self.poisson { Arrivals::Poisson { seed: self.query.seed } } else { Arrivals::Even }
     }
 }
 

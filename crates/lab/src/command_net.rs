@@ -1,14 +1,14 @@
 //! `catlab net`: namespaces with links of a given delay between them.
 
+mod background;
 mod plan;
 pub(crate) mod program;
-mod stay;
 
 use clap::{Args, Subcommand};
 use links::check::{CheckPlan, Checked, check};
 use links::{LinkStatistics, Net, Recorded};
 pub(crate) use plan::name_of;
-use plan::{Asked, Simple};
+use plan::{LinkArguments, NetSource};
 use serde::Serialize;
 use std::error::Error;
 use std::path::PathBuf;
@@ -70,13 +70,13 @@ pub(crate) enum NetCommand {
 #[derive(Args)]
 pub(crate) struct RunArguments {
     /// Net file in TOML. Without it the options describe one group.
-    #[arg(conflicts_with = "Simple")]
+    #[arg(conflicts_with = "LinkArguments")]
     net: Option<PathBuf>,
     #[command(flatten)]
-    simple: Simple,
+    link: LinkArguments,
     /// Run the program in this group, or in `hub`. The default is the first group.
     #[arg(long = "in", value_name = "GROUP")]
-    place: Option<String>,
+    group: Option<String>,
     /// Run this command line on the hub. The program starts when it listens.
     #[arg(long, value_name = "COMMAND")]
     server: Option<String>,
@@ -101,10 +101,10 @@ pub(crate) struct FileArguments {
 #[derive(Args)]
 pub(crate) struct CheckArguments {
     /// Net file in TOML. Without it the options describe one group.
-    #[arg(conflicts_with = "Simple")]
+    #[arg(conflicts_with = "LinkArguments")]
     net: Option<PathBuf>,
     #[command(flatten)]
-    simple: Simple,
+    link: LinkArguments,
     /// Write measurements as JSON; `-` is standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -112,7 +112,7 @@ pub(crate) struct CheckArguments {
 
 /// What JSON holds.
 #[derive(Serialize)]
-struct Told<'t> {
+struct JsonReport<'t> {
     checked: &'t [Checked],
     links: &'t [LinkStatistics],
 }
@@ -121,12 +121,12 @@ struct Told<'t> {
 pub(crate) fn main(command: &NetCommand, stops: &dyn Fn() -> u8) -> ExitCode {
     let done = match command {
         NetCommand::Run(arguments) => run(arguments, stops),
-        NetCommand::Up(arguments) => stay::up(&arguments.net, stops),
-        NetCommand::Down { name } => stay::down(name),
+        NetCommand::Up(arguments) => background::up(&arguments.net, stops),
+        NetCommand::Down { name } => background::down(name),
         NetCommand::List => list(),
         NetCommand::Check(arguments) => check_net(arguments, stops),
-        NetCommand::Clean => removed().map(|()| ExitCode::SUCCESS),
-        NetCommand::Keep(arguments) => stay::keep(&arguments.net, stops),
+        NetCommand::Clean => remove_stale().map(|()| ExitCode::SUCCESS),
+        NetCommand::Keep(arguments) => background::keep(&arguments.net, stops),
     };
     done.unwrap_or_else(|error| {
         eprintln!("catlab net: {error}");
@@ -135,7 +135,7 @@ pub(crate) fn main(command: &NetCommand, stops: &dyn Fn() -> u8) -> ExitCode {
 }
 
 /// Removes what others have left behind, and says so.
-pub(crate) fn removed() -> Result<(), Box<dyn Error>> {
+pub(crate) fn remove_stale() -> Result<(), Box<dyn Error>> {
     for name in links::clean()? {
         eprintln!("catlab net: removed {name}: its process has exited");
     }
@@ -143,14 +143,14 @@ pub(crate) fn removed() -> Result<(), Box<dyn Error>> {
 }
 
 fn run(arguments: &RunArguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dyn Error>> {
-    let plan = Asked { file: arguments.net.as_deref(), simple: &arguments.simple }.plan()?;
-    let place = arguments.place.as_deref().unwrap_or(&plan.groups[0].name);
-    let index = plan.groups.iter().position(|group| group.name == place);
-    if index.is_none() && place != "hub" {
-        return Err(format!("cannot run in group {place}: the net has no such group").into());
+    let plan = NetSource { file: arguments.net.as_deref(), link: &arguments.link }.plan()?;
+    let wanted = arguments.group.as_deref().unwrap_or(&plan.groups[0].name);
+    let index = plan.groups.iter().position(|group| group.name == wanted);
+    if index.is_none() && wanted != "hub" {
+        return Err(format!("cannot run in group {wanted}: the net has no such group").into());
     }
     program::check(&arguments.command[0])?;
-    removed()?;
+    remove_stale()?;
     let net = Net::make(&plan)?;
     let checked = if arguments.no_check { Vec::new() } else { measure(&net, &CheckPlan::SHORT, stops)? };
     for checked in &checked {
@@ -164,20 +164,20 @@ fn run(arguments: &RunArguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box
     };
     drop(server);
     let links = net.finish()?;
-    tell(arguments.json.as_ref(), &checked, &links)?;
+    report(arguments.json.as_ref(), &checked, &links)?;
     code
 }
 
 fn check_net(arguments: &CheckArguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dyn Error>> {
-    let plan = Asked { file: arguments.net.as_deref(), simple: &arguments.simple }.plan()?;
-    removed()?;
+    let plan = NetSource { file: arguments.net.as_deref(), link: &arguments.link }.plan()?;
+    remove_stale()?;
     let net = Net::make(&plan)?;
     let checked = measure(&net, &CheckPlan::WHOLE, stops)?;
     let links = net.finish()?;
     for checked in &checked {
         eprintln!("{checked}");
     }
-    tell(arguments.json.as_ref(), &checked, &links)?;
+    report(arguments.json.as_ref(), &checked, &links)?;
     if checked.len() < plan.groups.len() {
         return Err("stopped".into());
     }
@@ -198,12 +198,12 @@ fn measure(net: &Net, plan: &CheckPlan, stops: &dyn Fn() -> u8) -> Result<Vec<Ch
 }
 
 /// Writes JSON where it is wanted, and what the links did.
-fn tell(json: Option<&PathBuf>, checked: &[Checked], links: &[LinkStatistics]) -> Result<(), Box<dyn Error>> {
+fn report(json: Option<&PathBuf>, checked: &[Checked], links: &[LinkStatistics]) -> Result<(), Box<dyn Error>> {
     for link in links {
         eprintln!("{link}");
     }
     let Some(path) = json else { return Ok(()) };
-    let text = serde_json::to_string_pretty(&Told { checked, links })? + "\n";
+    let text = serde_json::to_string_pretty(&JsonReport { checked, links })? + "\n";
     if path.as_os_str() == "-" {
         print!("{text}");
         return Ok(());
@@ -213,7 +213,7 @@ fn tell(json: Option<&PathBuf>, checked: &[Checked], links: &[LinkStatistics]) -
 
 fn list() -> Result<ExitCode, Box<dyn Error>> {
     for net in Recorded::all()? {
-        let state = match (net.is_held(), net.is_ready) {
+        let state = match (net.is_running(), net.is_ready) {
             (false, _) => "left over",
             (true, false) => "starting",
             (true, true) => "up",

@@ -1,6 +1,6 @@
 //! `catlab replay`: a trace once more, at its times, from its sources.
 
-use crate::arguments::Replayed;
+use crate::arguments::ReplayArguments;
 use crate::controller::{self, FleetArguments, Share, Task};
 use crate::watched::Watching;
 use clap::Args;
@@ -34,7 +34,7 @@ Exit code 0: the run is valid; 1: it is INVALID, and the summary says why; 2: th
 #[derive(Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    pub(crate) replayed: Replayed,
+    pub(crate) replay: ReplayArguments,
     #[command(flatten)]
     watching: Watching,
     #[command(flatten)]
@@ -52,12 +52,12 @@ pub(crate) fn main(arguments: &Arguments, stops: &dyn Fn() -> u8) -> ExitCode {
 /// Has agents send it, each the sources that are its own.
 fn over_agents(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dyn Error>> {
     let out = arguments.watching.make_folder()?;
-    let (words, replayed) = (controller::words(Kind::Replay)?, &arguments.replayed);
+    let (words, replay) = (controller::words(Kind::Replay)?, &arguments.replay);
     let mut survey = None;
     let task = |names: &[String], folder: &Path| {
-        let division = replayed.divide(names, folder)?;
+        let division = replay.divide(names, folder)?;
         let origin_ns = division.origin_ns();
-        let authorities = replayed.authorities().map(|path| (Content::Authorities, path));
+        let authorities = replay.authorities().map(|path| (Content::Authorities, path));
         let share = |(path, queries)| Share {
             files: std::iter::once((Content::Trace, path)).chain(authorities.clone()).collect(),
             queries: Some(queries),
@@ -69,7 +69,7 @@ fn over_agents(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode
     let (recording, mut summary, merged) =
         controller::conduct(&arguments.fleet, out.as_ref(), arguments.watching.quiet, task, stops)?;
     if let (Some(figures), Some(survey)) = (&mut summary.replay, &survey) {
-        figures.replay.of_whole(replayed.trace(), replayed.speed(), survey);
+        figures.replay.of_whole(replay.trace(), replay.speed(), survey);
         if let Some(reason) = &survey.damaged {
             summary.validity.valid = false;
             summary.validity.reasons.push(format!("the trace is damaged ({reason}): what came before it was sent"));
@@ -85,8 +85,8 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
     let watching = &arguments.watching;
     // Fail before the trace is read, which may take long.
     let folder = watching.make_folder()?;
-    let mut plan = arguments.replayed.plan(engine::raise_open_files())?;
-    let rules = Rules { lag_p99_max: arguments.replayed.lag_limit, ..Rules::default() };
+    let mut plan = arguments.replay.plan(engine::raise_open_files())?;
+    let rules = Rules { lag_p99_max: arguments.replay.lag_limit, ..Rules::default() };
     let watched = watching.carry_out(&mut plan, folder.as_ref(), rules, |_, _| {}, stops)?;
     let committed = folder.map_or(Ok(()), |out| {
         let manifest = Manifest::new(watched.outcome.started, plan.seed);

@@ -334,7 +334,7 @@ fn convert(arguments: &ConvertArguments) -> Result<bool, Box<dyn Error>> {
         Ok(true)
     })?;
     finish(writer, &arguments.write)?;
-    tell_lost(&arguments.trace, &reader);
+    print_lost(&arguments.trace, &reader);
     Ok(is_whole)
 }
 
@@ -347,7 +347,7 @@ fn stream_bytes(tally: &Tally) -> Option<String> {
 }
 
 /// Prints what could not be read and what was not selected.
-pub(crate) fn tell_lost(path: &Path, reader: &Reader) {
+pub(crate) fn print_lost(path: &Path, reader: &Reader) {
     let path = path.display();
     for (reason, count) in reader.tally().all_unread().filter(|(reason, _)| reason.group() != Group::NoMessage) {
         eprintln!("{path}: {}", reason.line(count));
@@ -389,7 +389,7 @@ fn cut(arguments: &CutArguments) -> Result<bool, Box<dyn Error>> {
     if written == 0 {
         eprintln!("{}: no message was selected; the output is empty", arguments.trace.display());
     }
-    tell_lost(&arguments.trace, &reader);
+    print_lost(&arguments.trace, &reader);
     Ok(is_whole)
 }
 
@@ -443,6 +443,6 @@ fn merge(arguments: &MergeArguments) -> Result<bool, Box<dyn Error>> {
         }
     }
     finish(writer, &arguments.write)?;
-    readers.iter().for_each(|(path, reader)| tell_lost(path, reader));
+    readers.iter().for_each(|(path, reader)| print_lost(path, reader));
     Ok(are_whole)
 }

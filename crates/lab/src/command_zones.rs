@@ -5,9 +5,9 @@ mod fetch;
 mod harvest;
 mod marks;
 mod merge;
+mod print_report;
 mod sign;
 mod synth;
-mod told;
 
 use clap::Subcommand;
 use std::process::ExitCode;

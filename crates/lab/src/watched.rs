@@ -10,7 +10,7 @@ use lab::live::{Events, Exporter, Live, Marks, View};
 use lab::monitor::Monitor;
 use lab::per_query::PerQuery;
 use lab::report::folder::WriteError;
-use lab::report::{Patience, Recording, Rules, Summary, outline};
+use lab::report::{Recording, Rules, Summary, Timeouts, outline};
 use std::error::Error;
 use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
@@ -115,7 +115,7 @@ impl Watching {
             }
             Err(error) => folder.map(|folder| folder.named(error)),
         };
-        let mut recording = Recording { patience: Patience::of(plan), ..Recording::of(&outcome, plan.timeout) };
+        let mut recording = Recording { timeouts: Timeouts::of(plan), ..Recording::of(&outcome, plan.timeout) };
         recording.events = marks.map(|marks| marks.events(outcome.start)).unwrap_or_default();
         recording.samples = monitor.map(|monitor| monitor.finish(outcome.start)).unwrap_or_default();
         // A run that could not begin has no figures: a table of zeros would look like a measurement.

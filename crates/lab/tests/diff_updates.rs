@@ -2,7 +2,7 @@
 //!
 //! By default a part of them; `CATAMARAN_TEST_FULL=1` runs all. `UPDATES=20000 SEED=1` draws as many, `STEPS=1080
 //! ROUND=10` goes as far into the history of the root zone and compares the whole zone after every ten steps.
-use lab::diff::updates::{Followed, History, KINDS, Plan, Tally, generate, key, run, run_history, start_all};
+use lab::diff::updates::{History, HistoryCounts, KINDS, Plan, Tally, generate, key, run, run_history, start_all};
 use lab::peers::Kind;
 use std::path::PathBuf;
 use wire::name::Name;
@@ -69,10 +69,10 @@ fn history_of_the_root_zone() {
     let outcome = run_history(&history, &key().unwrap(), steps, round, &mut servers);
     drop(servers);
     let _cleared = std::fs::remove_dir_all(&folder);
-    let followed = outcome.unwrap();
-    println!("{followed:?}");
+    let counts = outcome.unwrap();
+    println!("{counts:?}");
     let steps = steps.min(history.steps.len());
     for kind in kinds {
-        assert_eq!(followed[kind.label()], Followed { steps, zones: steps.div_ceil(round) }, "{}", kind.label());
+        assert_eq!(counts[kind.label()], HistoryCounts { steps, zones: steps.div_ceil(round) }, "{}", kind.label());
     }
 }

@@ -82,7 +82,7 @@ mod tests {
     use std::net::UdpSocket;
 
     #[test]
-    fn what_names_no_namespace_is_refused() {
+    fn invalid_namespace_names_are_refused() {
         for name in ["", "a/b", "sixteen-bytes-x"] {
             assert_eq!(Namespace::make(name).unwrap_err().kind(), io::ErrorKind::InvalidInput, "{name}");
         }

@@ -83,7 +83,8 @@ impl Net {
     }
 
     fn link_by_netem(&self, index: usize, group: &GroupPlan) -> io::Result<Link> {
-        let words = netem::words(&group.shape).map_err(|error| io::Error::new(io::ErrorKind::Unsupported, error))?;
+        let words =
+            netem::arguments(&group.shape).map_err(|error| io::Error::new(io::ErrorKind::Unsupported, error))?;
         let namespace = &self.groups[index];
         veth(namespace, &self.hub, index, &self.plan.networks_of(index))?;
         netem::shape(namespace, UP, &words)?;

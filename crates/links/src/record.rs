@@ -144,7 +144,7 @@ impl Recorded {
 
     /// Whether the process that made it is still there.
     #[must_use]
-    pub fn is_held(&self) -> bool {
+    pub fn is_running(&self) -> bool {
         start_of(self.pid) == Some(self.start)
     }
 
@@ -153,7 +153,7 @@ impl Recorded {
     /// # Errors
     /// There is no such process any more, or it may not be asked.
     pub fn ask_to_end(&self) -> io::Result<()> {
-        if !self.is_held() {
+        if !self.is_running() {
             return Err(io::Error::new(ErrorKind::NotFound, format!("process {} has exited", self.pid)));
         }
         system::terminate(self.pid)
@@ -209,7 +209,7 @@ pub fn clean() -> io::Result<Vec<String>> {
     }
     let _lock = lock()?;
     for net in Recorded::all()? {
-        if !net.is_held() {
+        if !net.is_running() {
             net.remove()?;
             removed.push(net.name);
         }

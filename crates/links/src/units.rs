@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_people_write_is_read() {
+    fn common_notations_are_read() {
         assert_eq!(read_duration("20ms").unwrap(), Duration::from_millis(20));
         assert_eq!(read_duration("1.5s").unwrap(), Duration::from_millis(1_500));
         assert_eq!(read_share("0.1%").unwrap(), 0.001);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_refused() {
+    fn invalid_values_are_refused() {
         for text in ["20", "ms", "-1ms", "20 parsecs", "1e9s", "61s"] {
             assert!(read_duration(text).is_err(), "{text}");
         }

@@ -1,7 +1,7 @@
 //! The probe for freshness.
 
-use super::asking::read_key;
 use super::parse::{parse_duration, parse_name, parse_server};
+use super::queries::read_key;
 use clap::Args;
 use lab::freshness::Probe;
 use std::net::SocketAddr;

@@ -25,7 +25,7 @@ const CLIENTS: &str = "10.0.0.0/8";
 
 #[derive(Args)]
 #[command(next_help_heading = "Filters")]
-struct Filters {
+struct FilterArguments {
     /// Keep only queries of these types.
     #[arg(long, value_name = "TYPE", value_delimiter = ',', value_parser = parse_type)]
     only_type: Vec<Rtype>,
@@ -48,7 +48,7 @@ struct Filters {
 
 #[derive(Args)]
 #[command(next_help_heading = "Changes")]
-struct Changing {
+struct ChangeArguments {
     /// Maximum number of clients. If there are more, several become one.
     #[arg(long, value_name = "N")]
     clients: Option<u64>,
@@ -99,9 +99,9 @@ pub(crate) struct MutationArguments {
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
     #[command(flatten)]
-    filters: Filters,
+    filters: FilterArguments,
     #[command(flatten)]
-    changing: Changing,
+    changes: ChangeArguments,
     /// Whether shares count clients or queries.
     #[arg(long, value_name = "WHAT", default_value = "client")]
     by: ByArgument,
@@ -112,7 +112,7 @@ pub(crate) struct MutationArguments {
 
 /// The same, and what only a trace that is written can have changed.
 #[derive(Args)]
-pub(crate) struct WrittenArguments {
+pub(crate) struct FileMutationArguments {
     #[command(flatten)]
     mutation: MutationArguments,
     /// Keep only queries.
@@ -147,7 +147,7 @@ pub(crate) struct WrittenArguments {
 
 /// What a command has options of its own for.
 #[derive(Default)]
-pub(crate) struct Also {
+pub(crate) struct CommandChanges {
     /// Which messages stay.
     pub(crate) when: When,
     /// Which servers become others.
@@ -201,7 +201,7 @@ fn parse_suffix(text: &str) -> Result<(Name, Name), String> {
     Ok((parse_name(from)?, parse_name(to)?))
 }
 
-impl WrittenArguments {
+impl FileMutationArguments {
     /// The file of rules.
     pub(crate) fn rules(&self) -> Option<&Path> {
         self.mutation.rules.as_deref()
@@ -225,7 +225,7 @@ impl WrittenArguments {
         };
         let transports = self.transport.clone().unwrap_or_default();
         let changes = Changes { transports, id: self.id, ..Changes::default() };
-        let mut plan = self.mutation.plan(Also { when, servers: self.server.clone(), changes })?;
+        let mut plan = self.mutation.plan(CommandChanges { when, servers: self.server.clone(), changes })?;
         plan.speed = self.speed.unwrap_or(plan.speed);
         plan.shift_ns = self.shift.map(seconds_to_ns).transpose()?.unwrap_or(plan.shift_ns);
         Mutator::new(plan).map_err(|error| error.to_string())
@@ -237,7 +237,7 @@ impl MutationArguments {
     ///
     /// # Errors
     /// When the file of rules cannot be read.
-    pub(crate) fn plan(&self, also: Also) -> Result<Plan, String> {
+    pub(crate) fn plan(&self, also: CommandChanges) -> Result<Plan, String> {
         let mut plan = self.rules.as_deref().map(read_rules).transpose()?.unwrap_or_default();
         plan.seed = self.seed.unwrap_or(plan.seed);
         let by = match self.by {
@@ -259,11 +259,11 @@ impl MutationArguments {
             let when = When { servers: old.into_iter().collect(), ..When::default() };
             plan.rules.push(change(when, Changes { server: Some(server), ..Changes::default() }));
         }
-        for (from, to) in self.changing.suffix.clone() {
+        for (from, to) in self.changes.suffix.clone() {
             let name = Some(NameChange::Suffix { from, to });
             plan.rules.push(change(When::default(), Changes { name, ..Changes::default() }));
         }
-        let changes = self.changing.changes(also.changes);
+        let changes = self.changes.changes(also.changes);
         if changes != Changes::default() {
             plan.rules.push(change(When::default(), changes));
         }
@@ -271,7 +271,7 @@ impl MutationArguments {
     }
 }
 
-impl Filters {
+impl FilterArguments {
     fn when(&self, also: When) -> When {
         When {
             transports: self.only_transport.clone(),
@@ -284,7 +284,7 @@ impl Filters {
     }
 }
 
-impl Changing {
+impl ChangeArguments {
     /// All but suffixes, of which there may be several.
     fn changes(&self, also: Changes) -> Changes {
         let template = self.name.clone().or_else(|| self.unique.then(|| UNIQUE.parse().expect("a pattern")));

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_mine_or_listed_may_be_loaded() {
+    fn only_own_or_listed_servers_may_be_loaded() {
         let own =
             ["127.0.0.1", "10.1.2.3:5300", "172.16.0.1", "192.168.1.1", "169.254.1.1", "::1", "fd00::1", "fe80::1"];
         for server in own {
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_says_transport_path_and_name() {
+    fn a_url_sets_transport_path_and_name() {
         let target = |words: &[&str]| {
             Command::try_parse_from([&["catlab"][..], words].concat()).map(|command| command.target).unwrap()
         };
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn subnets_hold_their_addresses_only() {
+    fn subnets_contain_only_their_addresses() {
         let is_in = |address: &str, subnet: &str| is_in(address.parse().unwrap(), parse_subnet(subnet).unwrap());
         assert!(is_in("198.51.100.7", "198.51.100.0/24") && !is_in("198.51.101.7", "198.51.100.0/24"));
         assert!(is_in("198.51.100.7", "198.51.100.7") && !is_in("198.51.100.8", "198.51.100.7"));

@@ -2,7 +2,7 @@
 
 use super::RunArguments;
 use super::ask::Question;
-use crate::command_trace::{open_all_sides, read, tell_lost};
+use crate::command_trace::{open_all_sides, print_lost, read};
 use hierarchy::construct::{Fidelity, Said};
 use std::error::Error;
 use std::fmt::Write as _;
@@ -32,7 +32,7 @@ impl Comparison {
                 said.add(message.bytes);
                 Ok(true)
             })?;
-            tell_lost(path, &reader);
+            print_lost(path, &reader);
         }
         if said.questions().len() == 0 {
             return Err("cannot compare: the traces of --compare have no answers of servers".into());

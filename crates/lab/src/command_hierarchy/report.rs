@@ -1,6 +1,6 @@
 //! What a run tells: who was asked what, in words and as files.
 
-use super::ask::Asked;
+use super::ask::QuestionTotals;
 use super::compare;
 use crate::out_folder::write_file;
 use hierarchy::construct::Fidelity;
@@ -25,7 +25,7 @@ pub(super) struct Report {
     upstream: Told,
     /// What the resolver was asked here, question by question.
     #[serde(skip_serializing_if = "Option::is_none")]
-    asked: Option<Asked>,
+    asked: Option<QuestionTotals>,
     /// Its answers beside those of a trace.
     #[serde(skip_serializing_if = "Option::is_none")]
     compared: Option<Fidelity>,
@@ -36,7 +36,7 @@ impl Report {
         directory: &Directory,
         load_s: f64,
         tally: &Tally,
-        asked: Option<Asked>,
+        asked: Option<QuestionTotals>,
         compared: Option<Fidelity>,
     ) -> Self {
         let (zone_count, address_count) = (directory.zone_count(), directory.server_count());

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// One group of clients without a file.
 #[derive(Args)]
-pub(super) struct Simple {
+pub(super) struct LinkArguments {
     /// Round-trip time.
     #[arg(long, value_parser = read_duration, value_name = "TIME")]
     rtt: Option<Duration>,
@@ -48,22 +48,22 @@ pub(super) struct Simple {
 }
 
 /// A file, or options.
-pub(super) struct Asked<'a> {
+pub(super) struct NetSource<'a> {
     pub(super) file: Option<&'a Path>,
-    pub(super) simple: &'a Simple,
+    pub(super) link: &'a LinkArguments,
 }
 
-impl Asked<'_> {
+impl NetSource<'_> {
     pub(super) fn plan(&self) -> Result<NetPlan, String> {
-        match (self.file, self.simple.rtt) {
+        match (self.file, self.link.rtt) {
             (Some(path), _) => NetPlan::read(path),
-            (None, Some(rtt)) => self.simple.plan(rtt),
+            (None, Some(rtt)) => self.link.plan(rtt),
             (None, None) => Err("no net described: name a file, or use --rtt 20ms".into()),
         }
     }
 }
 
-impl Simple {
+impl LinkArguments {
     fn plan(&self, rtt: Duration) -> Result<NetPlan, String> {
         let rate = self.rate.map(|bits| Rate { bits, queue_bytes: self.queue_bytes });
         let shape = Shape {

@@ -92,7 +92,7 @@ pub(super) fn serve(net: &Net, line: &str, stops: &dyn Fn() -> u8) -> Result<Run
     let mut command = net.hub().command("sh");
     // What it asks the shell for is done by the shell; without such, the program is the shell's successor.
     command.args(["-c", &format!("exec {line}")]);
-    tell_addresses(&mut command);
+    set_hub_addresses(&mut command);
     let mut server = Running::start(command)?;
     let until = Instant::now() + LISTENS_WITHIN;
     while stops() == 0 {
@@ -147,7 +147,7 @@ pub(super) fn run(
 ) -> Result<ExitCode, Box<dyn Error>> {
     let mut command = namespace.command(&words[0]);
     command.args(&words[1..]).stdin(std::process::Stdio::inherit());
-    tell_addresses(&mut command);
+    set_hub_addresses(&mut command);
     let is_well = || -> Result<(), String> {
         if net.is_alive() { Ok(()) } else { Err("a link failed; the program was stopped".into()) }
     };
@@ -155,6 +155,6 @@ pub(super) fn run(
 }
 
 /// Tells a program the addresses of the hub.
-fn tell_addresses(command: &mut Command) {
+fn set_hub_addresses(command: &mut Command) {
     command.env("CATLAB_HUB", HUB_V4.to_string()).env("CATLAB_HUB6", HUB_V6.to_string());
 }

@@ -1,6 +1,6 @@
 //! `catlab trace anonymize`: a trace that can be shown.
 
-use super::{ReadArguments, WriteArguments, create, finish, open, read, tell_lost};
+use super::{ReadArguments, WriteArguments, create, finish, open, print_lost, read};
 use crate::arguments::parse_name;
 use crate::key_file;
 use clap::{Args, ValueEnum};
@@ -92,7 +92,7 @@ pub(super) fn anonymize(arguments: &AnonymizeArguments) -> Result<bool, Box<dyn 
         Ok(true)
     })?;
     finish(writer, &arguments.write)?;
-    tell_lost(path, &reader);
+    print_lost(path, &reader);
     let (path, tally) = (path.display(), anonymizer.tally());
     eprintln!("{path}: {} of {} messages kept", tally.given, tally.messages);
     for (count, what) in [

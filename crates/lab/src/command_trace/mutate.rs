@@ -1,7 +1,7 @@
 //! `catlab trace mutate`: a trace with other transports, names, flags, clients or times.
 
-use super::{ReadArguments, TraceFile, WriteArguments, create, finish, open, read, tell_lost};
-use crate::arguments::WrittenArguments;
+use super::{ReadArguments, TraceFile, WriteArguments, create, finish, open, print_lost, read};
+use crate::arguments::FileMutationArguments;
 use clap::Args;
 use lab::mutation::{Ended, Pipe, Through, ThroughError};
 use std::error::Error;
@@ -33,7 +33,7 @@ pub(crate) struct MutateArguments {
     #[command(flatten)]
     write: WriteArguments,
     #[command(flatten)]
-    mutation: WrittenArguments,
+    mutation: FileMutationArguments,
     /// Pipe all messages through this shell command as the last step, as lines of text (docs/catlab/mutate.md).
     #[arg(long, value_name = "COMMAND")]
     filter_command: Option<String>,
@@ -55,8 +55,8 @@ pub(super) fn mutate(arguments: &MutateArguments) -> Result<bool, Box<dyn Error>
         Some(command) => through(command, path, &mut reader, &mut mutator, &mut writer)?,
     };
     finish(writer, &arguments.write)?;
-    tell_lost(path, &reader);
-    tell(path, &mutator);
+    print_lost(path, &reader);
+    print_tally(path, &mutator);
     Ok(is_whole)
 }
 
@@ -85,7 +85,7 @@ fn through(
     let started = Through::start(command).map_err(|error| format!("sh: {error}"))?;
     let (Ended { status, command }, reader) =
         started.run(feed, |message| writer.write(message).map_err(ThroughError::Writer))?;
-    tell_lost(Path::new(&command), &reader);
+    print_lost(Path::new(&command), &reader);
     if !status.success() {
         // Ended by a signal it has no code.
         match status.code() {
@@ -97,7 +97,7 @@ fn through(
 }
 
 /// Says what was left out, and what could not be done.
-fn tell(path: &Path, mutator: &Mutator) {
+fn print_tally(path: &Path, mutator: &Mutator) {
     let (path, tally) = (path.display(), mutator.tally());
     eprintln!("{path}: {} of {} messages kept", tally.given, tally.messages);
     for (index, count) in tally.left_out.iter().enumerate().filter(|(_, count)| **count > 0) {

@@ -1,10 +1,10 @@
 //! `catlab zones build`: traces in, a folder of zones out.
 
 use super::fetch::Fetcher;
+use super::print_report;
 use super::sign::{Signing, reason};
-use super::told;
 use crate::arguments::Ownership;
-use crate::command_trace::{ReadArguments, open_all_sides, read, tell_lost};
+use crate::command_trace::{ReadArguments, open_all_sides, print_lost, read};
 use crate::out_folder::{Force, HIERARCHY, OutFolder};
 use clap::{Args, ValueEnum};
 use hierarchy::construct::{Assembly, Built, BuiltRecord, Dnssec, Survey, Why};
@@ -94,14 +94,14 @@ pub(super) fn build(arguments: &BuildArguments) -> Result<bool, Box<dyn Error>> 
     }
     let mut built = assembly.finish();
     if built.zones.is_empty() {
-        told::print(&built.report, true);
+        print_report::print(&built.report, true);
         return Err("cannot build: no response names a zone (see the counts above)".into());
     }
     if matches!(mode, Mode::Resign) {
         sign_built(&mut built, &arguments.signing, &out)?;
     }
     write_folder(out, &built)?;
-    told::print(&built.report, true);
+    print_report::print(&built.report, true);
     Ok(is_whole)
 }
 
@@ -147,7 +147,7 @@ fn each_message(
                 show(message);
                 Ok(true)
             })?;
-            tell_lost(path, &reader);
+            print_lost(path, &reader);
         } else {
             // The first pass has told of an error, which ends this one at the same place.
             while let Ok(Some(message)) = reader.next() {

@@ -1,11 +1,11 @@
 //! `catlab zones harvest`: each question once through a cold resolver, and what it asks others as a capture.
 
 use crate::arguments::Ownership;
-use crate::command_trace::{ReadArguments, open_or_queries, read, tell_lost};
+use crate::command_trace::{ReadArguments, open_or_queries, print_lost, read};
 use crate::out_folder::{self, FileInMaking, Force};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use lab::harvest::{Asked, PacketFile, Questions, ask};
+use lab::harvest::{HarvestCounts, PacketFile, Questions, ask};
 use links::Tap;
 use std::error::Error;
 use std::net::{IpAddr, SocketAddr};
@@ -79,7 +79,7 @@ pub(super) fn harvest(arguments: &HarvestArguments, stops: &dyn Fn() -> u8) -> R
         }
         Ok(true)
     })?;
-    tell_lost(path, &reader);
+    print_lost(path, &reader);
     if questions.list().is_empty() {
         return Err(format!("cannot harvest: {} has no questions", path.display()).into());
     }
@@ -89,34 +89,34 @@ pub(super) fn harvest(arguments: &HarvestArguments, stops: &dyn Fn() -> u8) -> R
     let out = PacketFile::create(file.path(), arguments.resolver);
     let out = out.map_err(|error| format!("{}: {error}", arguments.out.display()))?;
     let is_over = AtomicBool::new(false);
-    let (asked, captured) = std::thread::scope(|scope| {
+    let (counts, captured) = std::thread::scope(|scope| {
         let capturing = scope.spawn(|| capture(tap, out, &is_over));
-        let asked = all(arguments, &questions, stops);
+        let counts = all(arguments, &questions, stops);
         std::thread::sleep(arguments.settle);
         is_over.store(true, Ordering::Relaxed);
-        (asked, capturing.join())
+        (counts, capturing.join())
     });
     let (packets, lost) =
         captured.map_err(|_| "the capture panicked")?.map_err(|error| format!("cannot capture: {error}"))?;
-    let asked = asked.map_err(|error| format!("{}: {error}", arguments.resolver))?;
+    let counts = counts.map_err(|error| format!("{}: {error}", arguments.resolver))?;
     file.commit()?;
-    tell(&questions, &asked, packets, lost);
-    let unsettled = questions.list().len() as u64 - asked.count() + asked.unanswered;
+    print_counts(&questions, &counts, packets, lost);
+    let unsettled = questions.list().len() as u64 - counts.count() + counts.unanswered;
     Ok(is_whole && unsettled == 0 && lost == 0)
 }
 
-fn all(arguments: &HarvestArguments, questions: &Questions, stops: &dyn Fn() -> u8) -> std::io::Result<Asked> {
+fn all(arguments: &HarvestArguments, questions: &Questions, stops: &dyn Fn() -> u8) -> std::io::Result<HarvestCounts> {
     let template = "{bar:40} {human_pos} of {human_len} questions, {eta} to go";
     let style = ProgressStyle::with_template(template).expect("a template");
     let bar = ProgressBar::new(questions.list().len() as u64).with_style(style);
-    let each = |asked: &Asked| {
-        bar.set_position(asked.count());
+    let each = |counts: &HarvestCounts| {
+        bar.set_position(counts.count());
         stops() == 0
     };
     let in_flight = usize::from(arguments.in_flight);
-    let asked = ask(arguments.resolver, questions.list(), in_flight, arguments.timeout, each);
+    let counts = ask(arguments.resolver, questions.list(), in_flight, arguments.timeout, each);
     bar.finish_and_clear();
-    asked
+    counts
 }
 
 /// Packets that were written, and those that were lost.
@@ -130,11 +130,11 @@ fn capture(mut tap: Tap, mut out: PacketFile, is_over: &AtomicBool) -> std::io::
     Ok((out.finish()?, lost))
 }
 
-fn tell(questions: &Questions, asked: &Asked, packets: u64, lost: u32) {
+fn print_counts(questions: &Questions, counts: &HarvestCounts, packets: u64, lost: u32) {
     let said: Vec<String> =
-        asked.rcodes.iter().map(|(rcode, count)| format!("{:?} {count}", Rcode(u16::from(*rcode)))).collect();
+        counts.rcodes.iter().map(|(rcode, count)| format!("{:?} {count}", Rcode(u16::from(*rcode)))).collect();
     let list = questions.list().len();
-    println!("{list} questions: {}; {} unanswered", said.join(", "), asked.unanswered);
+    println!("{list} questions: {}; {} unanswered", said.join(", "), counts.unanswered);
     println!("{packets} packets between the resolver and servers");
     if questions.without > 0 {
         eprintln!("{} messages have no question of class IN, or request a transfer", questions.without);

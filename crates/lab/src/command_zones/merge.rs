@@ -2,7 +2,7 @@
 
 use super::build::write_folder;
 use super::marks::read_marked;
-use super::told;
+use super::print_report;
 use crate::out_folder::{Force, HIERARCHY, OutFolder};
 use clap::Args;
 use hierarchy::Folder;
@@ -16,7 +16,8 @@ pub(super) const EXAMPLES: &str = "Examples:
   catlab zones merge monday tuesday --out both
 
 If two folders have the same RRset, the first wins and the other is reported. Captured records win over synthesized
-ones. Synthesized records keep their marks. Records of `catlab zones sign` and --resign are left out: sign the result again.
+ones. Synthesized records keep their marks. Records of `catlab zones sign` and --resign are left out. Sign the result
+again.
 
 Exit code 0: merged; 2: failed.";
 
@@ -48,6 +49,6 @@ pub(super) fn merge(arguments: &MergeArguments) -> Result<bool, Box<dyn Error>> 
     }
     let built = merge.finish();
     write_folder(out, &built)?;
-    told::print(&built.report, false);
+    print_report::print(&built.report, false);
     Ok(true)
 }

@@ -36,7 +36,7 @@ pub(crate) struct SynthArguments {
     root_servers: usize,
     /// Address families of the servers.
     #[arg(long, default_value = "both")]
-    families: FamiliesWord,
+    families: FamiliesArgument,
     /// Seed of the tree.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -48,7 +48,7 @@ pub(crate) struct SynthArguments {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum FamiliesWord {
+enum FamiliesArgument {
     /// IPv4.
     V4,
     /// IPv6.
@@ -67,9 +67,9 @@ pub(super) fn write(arguments: &SynthArguments) -> Result<bool, Box<dyn Error>> 
         server_count: arguments.servers,
         root_server_count: arguments.root_servers,
         families: match arguments.families {
-            FamiliesWord::V4 => Families::V4,
-            FamiliesWord::V6 => Families::V6,
-            FamiliesWord::Both => Families::Both,
+            FamiliesArgument::V4 => Families::V4,
+            FamiliesArgument::V6 => Families::V6,
+            FamiliesArgument::Both => Families::Both,
         },
         seed: arguments.seed,
     };

@@ -148,7 +148,7 @@ impl Servers {
                 .zip(&counters)
                 .map(|(server, done)| scope.spawn(move || ask_all(server.address, messages, done)))
                 .collect();
-            scope.spawn(|| tell_progress(&all, &counters, messages.len(), &is_done, progress));
+            scope.spawn(|| report_progress(&all, &counters, messages.len(), &is_done, progress));
             let joined = threads.into_iter().map(|thread| thread.join().expect("a thread that asks"));
             let replies = joined.collect::<io::Result<Vec<_>>>();
             is_done.store(true, Ordering::Relaxed);
@@ -169,7 +169,7 @@ impl Servers {
     }
 }
 
-fn tell_progress(
+fn report_progress(
     servers: &[&Peer],
     counters: &[AtomicUsize],
     count: usize,

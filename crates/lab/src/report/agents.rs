@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_sent_is_said() {
+    fn unsent_queries_are_reported() {
         let clock = Offset { ahead_ns: -1_500, uncertainty_ns: 40_000 };
         let lost = AgentFigures::new("east", "host1", Some(1_000), clock).lost(250, "no sign of life".into());
         let reason = &lost.validity.reasons[0];

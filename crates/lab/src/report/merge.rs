@@ -62,9 +62,9 @@ fn sum_up(runs: &[Run], is_checking_times: bool) -> Result<(Recording, Summary),
     let parts = parts(runs, is_checking_times)?;
     let first = parts.iter().map(|part| part.run.recording.started).min().unwrap_or(SystemTime::UNIX_EPOCH);
     let mut merged = Recording::new(first, runs[0].recording.timeout);
-    merged.patience = runs[0].recording.patience;
+    merged.timeouts = runs[0].recording.timeouts;
     for run in runs {
-        merged.patience = merged.patience.common(run.recording.patience);
+        merged.timeouts = merged.timeouts.common(run.recording.timeouts);
     }
     let mut rows = BTreeMap::new();
     for part in &parts {

@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_index_that_is_full_tells_longer_stretches_apart_and_loses_none() {
+    fn a_full_index_merges_stretches_and_loses_none() {
         let mut index = Index::of_most(8);
         // Chunk n at 100 n, of the time from 10 n to 10 n + 9.
         for number in 0..1_000_u64 {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_behind_is_not_gone_back_to() {
+    fn seeking_never_goes_backwards() {
         let mut index = Index::default();
         (0..10_u64).for_each(|number| index.note(100 * number, (10 * number, 10 * number + 9)));
         let early = Span { from_ns: 0, to_ns: 35 };

@@ -5,7 +5,7 @@ use super::columns::Columns;
 use super::index::{self, Index, Span};
 use super::{END, END_BYTES, HEAD_BYTES, VERSION, head, is_sealed, u32_at, u64_at};
 use crate::error::TraceError;
-use crate::held::Held;
+use crate::message_queue::MessageQueue;
 use crate::tally::Tally;
 use crate::unpack::buffered;
 use lz4_flex::block::decompress_into;
@@ -65,13 +65,13 @@ impl BinaryReader {
         Ok(())
     }
 
-    pub(crate) fn advance(&mut self, held: &mut Held, tally: &mut Tally) -> Result<bool, TraceError> {
+    pub(crate) fn advance(&mut self, queue: &mut MessageQueue, tally: &mut Tally) -> Result<bool, TraceError> {
         loop {
             match self.columns.next() {
                 Ok(Some(message)) => {
                     tally.records += 1;
                     tally.messages += 1;
-                    held.push(message);
+                    queue.push(message);
                     return Ok(true);
                 }
                 Ok(None) => {}

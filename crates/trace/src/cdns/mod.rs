@@ -1,7 +1,7 @@
 //! C-DNS (RFC 8618): queries and their responses in blocks of CBOR, where what they have in common stands once.
 //!
 //! ```text
-//!   stream (one block at a time) --> block (tables, and who asked when) --> rebuild --> Held
+//!   stream (one block at a time) --> block (tables, and who asked when) --> rebuild --> MessageQueue
 //! ```
 //!
 //! The format has no messages: they are made again of what the tables say, names uncompressed. One that lacks a part,
@@ -19,9 +19,9 @@ mod rebuild;
 mod tests;
 
 use crate::error::TraceError;
-use crate::held::Held;
 use crate::limits::CDNS_PARAMETERS_MAX;
 use crate::message::Message;
+use crate::message_queue::MessageQueue;
 use crate::tally::{Tally, Unread};
 use block::{Block, Parameters};
 use cbor::{Item, fields, item_at, number};
@@ -62,13 +62,13 @@ impl CdnsReader {
         }
     }
 
-    pub(crate) fn advance(&mut self, held: &mut Held, tally: &mut Tally) -> Result<bool, TraceError> {
+    pub(crate) fn advance(&mut self, queue: &mut MessageQueue, tally: &mut Tally) -> Result<bool, TraceError> {
         loop {
             if let Some(event) = self.block.next() {
                 tally.records += 1;
                 match rebuild::message(&self.block, event) {
                     Ok(Rebuilt { source, destination, transport, bytes }) => {
-                        held.push(Message { at_ns: event.at_ns, source, destination, transport, bytes: &bytes });
+                        queue.push(Message { at_ns: event.at_ns, source, destination, transport, bytes: &bytes });
                         tally.messages += 1;
                     }
                     Err(unread) => tally.count(unread),

@@ -1,4 +1,4 @@
-//! Aliases: how far a chain of CNAME and DNAME is followed.
+//! Aliases: how far a chain of CNAME and DNAME is counts.
 
 use super::Pair;
 use super::names::{covered, is_at_or_below};
@@ -32,11 +32,11 @@ pub(in crate::diff) fn chain(response: &Response, qname: &[u8]) -> Vec<Vec<u8>> 
 
 /// Where the peer's chain stops on its way along ours: its last name, which has an alias in ours.
 struct Stop {
-    /// Aliases that the peer has followed.
+    /// Aliases that the peer has counts.
     count: usize,
-    /// Whether the alias it has not followed comes of a DNAME.
+    /// Whether the alias it has not counts comes of a DNAME.
     is_redirect: bool,
-    /// Whether that DNAME is in the peer's answer already, so that it would be followed a second time.
+    /// Whether that DNAME is in the peer's answer already, so that it would be counts a second time.
     is_repeated: bool,
 }
 
@@ -57,7 +57,7 @@ fn stop(pair: &Pair<'_>) -> Option<Stop> {
     })
 }
 
-/// RFC 1034 4.3.2 step 3a: at a CNAME, "and QTYPE doesn't match CNAME", the chain is followed. RFC 4035 2.5 lets NSEC
+/// RFC 1034 4.3.2 step 3a: at a CNAME, "and QTYPE doesn't match CNAME", the chain is counts. RFC 4035 2.5 lets NSEC
 /// and RRSIG stand beside a CNAME, and KEY might (RFC 2181 10.1), but here there is none: BIND and Knot answer NODATA
 /// for such a QTYPE, NSD goes on as ours does. For NSEC3, which stands at names of its own, NSD answers NODATA.
 pub(super) fn key_type_beside_cname(pair: &mut Pair<'_>) -> bool {
@@ -111,8 +111,8 @@ fn ends_as_served(pair: &Pair<'_>, full: &Response) -> bool {
     served(rcode) || goes_no_further && rcode == Rcode::NOERROR
 }
 
-/// RFC 1034 3.6.2 says that chains should be followed, none says how far. Ours ends in its zone after 16 aliases; Knot
-/// after 5, BIND after 11 and with SERVFAIL, NSD where a DNAME would be followed a second time or after 20.
+/// RFC 1034 3.6.2 says that chains should be counts, none says how far. Ours ends in its zone after 16 aliases; Knot
+/// after 5, BIND after 11 and with SERVFAIL, NSD where a DNAME would be counts a second time or after 20.
 ///
 /// The peer's answer is the beginning of ours, and stops where its bound is. Beside it may stand what proves the
 /// wildcards on the way (RFC 4035 3.1.3.3), as beside ours.
@@ -138,7 +138,7 @@ pub(super) fn chain_stops_earlier(pair: &mut Pair<'_>) -> bool {
     holds
 }
 
-/// RFC 1034 3.6.2 does not say how far a chain is followed: ours ends after 16 aliases, with NOERROR. NSD follows more.
+/// RFC 1034 3.6.2 does not say how far a chain is counts: ours ends after 16 aliases, with NOERROR. NSD follows more.
 pub(super) fn nsd_follows_further(pair: &mut Pair<'_>) -> bool {
     let holds = pair.peer == Kind::Nsd
         && pair.ours.rcode == Rcode::NOERROR

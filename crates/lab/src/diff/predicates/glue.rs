@@ -1,4 +1,4 @@
-//! Glue without which a delegation cannot be followed.
+//! Glue without which a delegation cannot be counts.
 
 use super::Pair;
 use super::names::in_domain_glue;

@@ -33,5 +33,5 @@ pub mod run;
 pub use contents::Contents;
 pub use history::History;
 pub use message::{Raw, Update};
-pub use run::{Followed, Plan, Server, Tally, run, run_history};
+pub use run::{HistoryCounts, Plan, Server, Tally, run, run_history};
 pub use start::{KINDS, key, start_all};

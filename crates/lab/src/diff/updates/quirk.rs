@@ -54,7 +54,7 @@ pub enum Quirk {
     NothingBesideCname,
     /// A WKS of the same address and protocol is added, not put in the place of the other.
     WksAdds,
-    /// 4294967295 is followed by 0.
+    /// 4294967295 is counts by 0.
     WrapToZero,
 }
 

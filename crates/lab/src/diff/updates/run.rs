@@ -63,7 +63,7 @@ pub struct Tally {
     /// By server and predicate.
     pub explained: BTreeMap<(&'static str, &'static str), usize>,
     /// By server, how often it was brought back after a difference.
-    pub brought_back: BTreeMap<&'static str, usize>,
+    pub repaired: BTreeMap<&'static str, usize>,
     /// By server, how often it was started again.
     pub restarted: BTreeMap<&'static str, usize>,
     /// Differences that nothing explains, by server; those of ours come first where it matters.
@@ -77,7 +77,7 @@ impl fmt::Display for Tally {
         writeln!(f, "{} updates, {} of them change the zone; RCODEs {:?}", self.judged, self.changing, self.rcodes)?;
         for (server, compared) in &self.compared {
             let of = |counts: &BTreeMap<&'static str, usize>| counts.get(server).copied().unwrap_or_default();
-            let (equal, back, restarted) = (of(&self.equal), of(&self.brought_back), of(&self.restarted));
+            let (equal, back, restarted) = (of(&self.equal), of(&self.repaired), of(&self.restarted));
             write!(f, "{server:>10}: {compared} compared, {equal} equal, repaired {back} times, ")?;
             writeln!(f, "restarted {restarted} times")?;
         }
@@ -116,7 +116,7 @@ pub fn run(plan: &Plan, servers: &mut [Server<'_>], tally: &mut Tally) -> Result
             }
         }
         if !differing.is_empty() {
-            let mut back = BringBack { plan, servers, differing, zones: &mut zones, at, tally };
+            let mut back = Repair { plan, servers, differing, zones: &mut zones, at, tally };
             back.run(&before)?;
         }
     }
@@ -125,7 +125,7 @@ pub fn run(plan: &Plan, servers: &mut [Server<'_>], tally: &mut Tally) -> Result
 
 /// What one server was taken through.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Followed {
+pub struct HistoryCounts {
     /// Steps whose RCODE and serial were compared.
     pub steps: usize,
     /// Steps after which the whole zone was compared.
@@ -143,10 +143,10 @@ pub fn run_history(
     steps: usize,
     round: usize,
     servers: &mut [Server<'_>],
-) -> Result<BTreeMap<&'static str, Followed>, Box<dyn Error>> {
+) -> Result<BTreeMap<&'static str, HistoryCounts>, Box<dyn Error>> {
     let apex = Name::root();
     let mut zone = history.base.clone();
-    let mut followed: BTreeMap<_, Followed> = BTreeMap::new();
+    let mut counts: BTreeMap<_, HistoryCounts> = BTreeMap::new();
     let steps = steps.min(history.steps.len());
     for (index, step) in history.steps.iter().take(steps).enumerate() {
         step.apply(&mut zone)?;
@@ -160,12 +160,12 @@ pub fn run_history(
         });
         for (server, outcome) in servers.iter().zip(outcomes) {
             outcome.map_err(|what| format!("{} at step {index}: {what}", server.kind.label()))?;
-            let followed = followed.entry(server.kind.label()).or_default();
-            followed.steps += 1;
-            followed.zones += usize::from(is_compared);
+            let counts = counts.entry(server.kind.label()).or_default();
+            counts.steps += 1;
+            counts.zones += usize::from(is_compared);
         }
     }
-    Ok(followed)
+    Ok(counts)
 }
 
 /// One step of a history, as it goes to each server.
@@ -251,7 +251,7 @@ fn describe(case: &Case<'_>) -> String {
 }
 
 /// Makes all servers hold the same again, at a serial that is newer for each of them.
-struct BringBack<'r, 's> {
+struct Repair<'r, 's> {
     plan: &'r Plan,
     servers: &'r mut [Server<'s>],
     /// Who went another way, and what they hold now.
@@ -263,7 +263,7 @@ struct BringBack<'r, 's> {
     tally: &'r mut Tally,
 }
 
-impl BringBack<'_, '_> {
+impl Repair<'_, '_> {
     /// First to what the reference has now. A server that cannot hold that can hold what all had `before`: then all go
     /// back to it. One that does not even do that, or that has ended, is started again, and with
     /// it everybody.
@@ -273,7 +273,7 @@ impl BringBack<'_, '_> {
             held[*index] = found.clone();
         }
         for (index, _) in &self.differing {
-            *self.tally.brought_back.entry(self.servers[*index].kind.label()).or_default() += 1;
+            *self.tally.repaired.entry(self.servers[*index].kind.label()).or_default() += 1;
         }
         let mut failed = self.try_all(&self.zones[self.at].1.clone(), &mut held);
         if !failed.is_empty() {

@@ -12,14 +12,14 @@ use wire::parse::FirstQuestion;
 
 /// What became of the questions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct HarvestCounts {
     /// Answers by RCODE.
     pub rcodes: BTreeMap<u8, u64>,
     /// Questions that had no answer, although they were asked again.
     pub unanswered: u64,
 }
 
-impl Asked {
+impl HarvestCounts {
     /// All that is settled.
     #[must_use]
     pub fn count(&self) -> u64 {
@@ -47,13 +47,13 @@ pub fn ask(
     questions: &[(Name, Rtype)],
     in_flight: usize,
     timeout: Duration,
-    mut each: impl FnMut(&Asked) -> bool,
-) -> io::Result<Asked> {
+    mut each: impl FnMut(&HarvestCounts) -> bool,
+) -> io::Result<HarvestCounts> {
     let any: SocketAddr = if resolver.is_ipv4() { ([0; 4], 0).into() } else { ([0_u16; 8], 0).into() };
     let socket = UdpSocket::bind(any)?;
     socket.connect(resolver)?;
     socket.set_read_timeout(Some(LOOK))?;
-    let (mut asked, mut waiting, mut next) = (Asked::default(), HashMap::new(), 0_usize);
+    let (mut asked, mut waiting, mut next) = (HarvestCounts::default(), HashMap::new(), 0_usize);
     let mut buffer = vec![0; usize::from(u16::MAX)];
     while next < questions.len() || !waiting.is_empty() {
         while next < questions.len() && waiting.len() < in_flight.clamp(1, usize::from(u16::MAX)) {
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_answered_is_asked_again_and_then_given_up() {
+    fn unanswered_questions_are_retried_then_given_up() {
         let names = ["a", "b", "c", "d"].map(|name| (format!("{name}.test.").parse().unwrap(), Rtype::A));
         let mut told = 0;
         let asked = ask(fickle(), &names, 2, Duration::from_millis(60), |asked| {

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 /// In the order in which they were found; their bytes lie in one buffer, which is used again when all are taken.
 #[derive(Default)]
-pub(crate) struct Held {
+pub(crate) struct MessageQueue {
     bytes: Vec<u8>,
     heads: VecDeque<Head>,
 }
@@ -20,7 +20,7 @@ struct Head {
     range: Range<usize>,
 }
 
-impl Held {
+impl MessageQueue {
     pub(crate) fn push(&mut self, message: Message<'_>) {
         if self.heads.is_empty() {
             self.bytes.clear();

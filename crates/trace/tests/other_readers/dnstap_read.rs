@@ -1,7 +1,7 @@
 //! What BIND's `dnstap-read` reads, of which `-y` prints YAML: a field on each line, `---` between messages.
 
+use crate::fields::{MessageFields, NONE};
 use crate::ours::hex;
-use crate::told::{NONE, Told};
 use std::path::Path;
 use std::process::Command;
 use wire::Name;
@@ -16,11 +16,11 @@ const STATUS: [&str; 11] = [
 const OPCODES: [&str; 6] = ["QUERY", "IQUERY", "STATUS", "RESERVED3", "NOTIFY", "UPDATE"];
 
 /// Every message of a file, in its order; `None` when the program is not installed.
-pub(crate) fn read(path: &Path) -> Option<Vec<Told>> {
+pub(crate) fn read(path: &Path) -> Option<Vec<MessageFields>> {
     let output = Command::new("dnstap-read").arg("-y").arg(path).output().ok()?;
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{}: {}", path.display(), String::from_utf8_lossy(&output.stderr));
-    Some(text.split("---\n").filter(|part| part.contains("type: MESSAGE")).map(told).collect())
+    Some(text.split("---\n").filter(|part| part.contains("type: MESSAGE")).map(fields_of).collect())
 }
 
 /// The value behind the first `NAME:` that stands alone in front of it.
@@ -29,7 +29,7 @@ fn find<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     text.lines().find_map(value)
 }
 
-fn told(text: &str) -> Told {
+fn fields_of(text: &str) -> MessageFields {
     let is_response = find(text.split_once("message:").unwrap().1, "type").unwrap().ends_with("_RESPONSE");
     let (outside, data) = text.split_at(text.find("_message_data:").unwrap_or(text.len()));
     let socket = |side: &str| {
@@ -49,19 +49,19 @@ fn told(text: &str) -> Told {
     let place = format!("{transport} {source} {destination}");
     let Some(id) = find(data, "id") else {
         // A message that it takes apart no further.
-        return Told { is_malformed: true, ..Told::new(place) };
+        return MessageFields { is_malformed: true, ..MessageFields::new(place) };
     };
-    let mut told = Told::new(format!("{place} {id} {}", has("qr")));
+    let mut told = MessageFields::new(format!("{place} {id} {}", has("qr")));
     let time = find(outside, if is_response { "response_time" } else { "query_time" }).unwrap();
     told.set("time", seconds(time.trim_start_matches("!!timestamp ")));
     let known = |all: &[&str], name: &str| all.iter().position(|known| Some(*known) == find(data, name));
-    told.fields[crate::told::field("opcode")] = known(&OPCODES, "opcode").map(|code| code.to_string());
-    told.fields[crate::told::field("RCODE")] = known(&STATUS, "status").map(|code| code.to_string());
+    told.fields[crate::fields::field("opcode")] = known(&OPCODES, "opcode").map(|code| code.to_string());
+    told.fields[crate::fields::field("RCODE")] = known(&STATUS, "status").map(|code| code.to_string());
     for name in ["AA", "TC", "RD", "RA", "AD", "CD"] {
         told.set(name, has(&name.to_lowercase()));
     }
     for (ours, theirs) in [("QD", "QUESTION"), ("AN", "ANSWER"), ("NS", "AUTHORITY"), ("AR", "ADDITIONAL")] {
-        told.fields[crate::told::field(ours)] = find(data, theirs).map(str::to_owned);
+        told.fields[crate::fields::field(ours)] = find(data, theirs).map(str::to_owned);
     }
     question(&mut told, data);
     edns(&mut told, data);
@@ -81,7 +81,7 @@ fn seconds(text: &str) -> u64 {
 }
 
 /// `- 'www.example. IN A'`, below `QUESTION_SECTION:`.
-fn question(told: &mut Told, data: &str) {
+fn question(told: &mut MessageFields, data: &str) {
     let line = data.split("QUESTION_SECTION:\n").nth(1).and_then(|rest| rest.lines().next());
     let line = line.unwrap_or_default().trim_start_matches([' ', '-']).trim_matches(['\'', '"']);
     let words: Vec<_> = line.split_whitespace().collect();
@@ -94,7 +94,7 @@ fn question(told: &mut Told, data: &str) {
     told.set("class", class.unwrap());
 }
 
-fn edns(told: &mut Told, data: &str) {
+fn edns(told: &mut MessageFields, data: &str) {
     let Some(rest) = data.split("EDNS:\n").nth(1) else {
         return ["EDNS", "size", "version", "DO"].into_iter().for_each(|name| told.set(name, NONE));
     };

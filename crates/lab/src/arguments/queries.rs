@@ -26,7 +26,7 @@ const UNDRAWN: [&str; 2] = ["queries", "updates"];
 const UPDATING: [&str; 2] = ["updates", "update_zone"];
 
 #[derive(Args)]
-pub(crate) struct Asking {
+pub(crate) struct QueryArguments {
     /// Query file: dnsperf text and its dialects, or binary messages, each after its length in two bytes. .xz is
     /// supported.
     #[arg(long, value_name = "FILE")]
@@ -106,7 +106,7 @@ pub(crate) enum DialectArgument {
 #[derive(Clone)]
 pub(crate) struct Types(pub(crate) Vec<(Rtype, f64)>);
 
-impl Asking {
+impl QueryArguments {
     /// The messages.
     ///
     /// # Errors

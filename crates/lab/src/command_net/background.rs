@@ -17,7 +17,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Starts the process that holds a net, and waits until it is made.
 pub(super) fn up(path: &Path, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dyn Error>> {
     let plan = NetPlan::read(path)?;
-    super::removed()?;
+    super::remove_stale()?;
     if let Some(net) = Recorded::find(&plan.name)? {
         return Err(format!("cannot create the net {}: process {} already runs it", net.name, net.pid).into());
     }
@@ -81,14 +81,14 @@ pub(super) fn down(name: &str) -> Result<ExitCode, Box<dyn Error>> {
         return Err(format!("no net {name}; `catlab net list` shows all").into());
     };
     let log = log_of(name);
-    if !net.is_held() {
-        super::removed()?;
+    if !net.is_running() {
+        super::remove_stale()?;
         let _gone = std::fs::remove_file(&log);
         return Ok(ExitCode::SUCCESS);
     }
     net.ask_to_end()?;
     let until = Instant::now() + DOWN_WITHIN;
-    while net.is_held() {
+    while net.is_running() {
         if Instant::now() > until {
             return Err(format!("process {} does not exit; kill it, then run `catlab net clean`", net.pid).into());
         }

@@ -5,16 +5,16 @@
 mod compared;
 mod dnstap_read;
 mod dnsviz_as_capture;
+mod fields;
 mod ours;
 #[path = "../support/data.rs"]
 mod real;
-mod told;
 mod tshark;
 
 use compared::Compared;
+use fields::MessageFields;
 use real::{captures, data};
 use std::path::Path;
-use told::Told;
 
 /// Where the table stands in the repository.
 const TABLE: &str = "../../docs/history/traces.md";
@@ -42,7 +42,7 @@ fn every_field_of_every_message_is_the_one_that_others_read() {
             return;
         };
         let mut ours = ours::read(&path);
-        ours.iter_mut().for_each(Told::drop_parts_of_seconds);
+        ours.iter_mut().for_each(MessageFields::drop_parts_of_seconds);
         all.push(Compared::new(&path, ours, theirs));
     }
     let path = folder.join("traces").join(DNSVIZ);
@@ -62,17 +62,17 @@ fn every_field_of_every_message_is_the_one_that_others_read() {
 
 /// The comparison sees what is wrong: each field of a message in turn is changed, one message is left out, one added.
 #[test]
-fn what_differs_is_told() {
+fn differences_are_reported() {
     let Some(folder) = data() else { return };
     let path = folder.join("captures/dnscap-edns.pcap");
     let read = || ours::read(&path);
     assert_eq!(Compared::new(&path, read(), read()).unexplained().count(), 0);
-    for at in 0..told::FIELDS.len() {
+    for at in 0..fields::FIELDS.len() {
         let mut theirs = read();
         theirs[0].fields[at] = Some("something else".into());
         let compared = Compared::new(&path, read(), theirs);
-        let told: Vec<_> = compared.unexplained().collect();
-        assert!(told.len() == 1 && told[0].contains(told::FIELDS[at]), "{}: {told:?}", told::FIELDS[at]);
+        let message: Vec<_> = compared.unexplained().collect();
+        assert!(message.len() == 1 && message[0].contains(fields::FIELDS[at]), "{}: {message:?}", fields::FIELDS[at]);
     }
     let mut fewer = read();
     fewer.pop();

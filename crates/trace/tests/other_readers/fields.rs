@@ -1,6 +1,6 @@
 //! What a reader tells of one message.
 
-/// The fields that are compared, in the order of [`Told::fields`].
+/// The fields that are compared, in the order of [`MessageFields::fields`].
 pub(crate) const FIELDS: [&str; 20] = [
     "time", "opcode", "AA", "TC", "RD", "RA", "AD", "CD", "RCODE", "QD", "AN", "NS", "AR", "name", "type", "class",
     "EDNS", "size", "version", "DO",
@@ -13,7 +13,7 @@ pub(crate) fn field(name: &str) -> usize {
 
 /// One message.
 #[derive(Clone, Debug)]
-pub(crate) struct Told {
+pub(crate) struct MessageFields {
     /// Transport, addresses, ports, ID and QR: by these messages of two readers are found to be the same.
     pub(crate) key: String,
     /// `None` of what the reader does not tell; [`NONE`] where it tells that there is none.
@@ -25,7 +25,7 @@ pub(crate) struct Told {
 /// Of a field that the message does not have.
 pub(crate) const NONE: &str = "none";
 
-impl Told {
+impl MessageFields {
     pub(crate) fn new(key: String) -> Self {
         Self { key, fields: Default::default(), is_malformed: false }
     }

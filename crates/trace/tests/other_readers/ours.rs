@@ -1,25 +1,25 @@
 //! What we read.
 
-use crate::told::{NONE, Told};
+use crate::fields::{MessageFields, NONE};
 use std::path::Path;
 use trace::{DnstapSide, Options, open};
 use wire::parse::{FirstQuestion, Header, Message};
 
 /// Every message of a file, in its order.
-pub(crate) fn read(path: &Path) -> Vec<Told> {
+pub(crate) fn read(path: &Path) -> Vec<MessageFields> {
     let mut reader = open(path, &Options { dnstap: DnstapSide::ALL.into(), ..Options::default() }).unwrap();
     let mut all = Vec::new();
     while let Some(message) = reader.next().unwrap() {
-        all.push(told(&message));
+        all.push(fields_of(&message));
     }
     all
 }
 
-fn told(message: &trace::Message<'_>) -> Told {
+fn fields_of(message: &trace::Message<'_>) -> MessageFields {
     let header = Header::parse(message.bytes).unwrap();
     let (id, response) = (header.id, u8::from(header.qr));
     let key = format!("{} {} {} {id} {response}", message.transport, message.source, message.destination);
-    let mut told = Told::new(key);
+    let mut told = MessageFields::new(key);
     told.set("time", message.at_ns);
     told.set("opcode", header.opcode.0);
     let flags = [

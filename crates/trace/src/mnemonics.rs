@@ -45,19 +45,19 @@ pub fn rcode(word: &str) -> Option<Rcode> {
     known.or_else(number).filter(|rcode| rcode.0 < 4_096)
 }
 
-pub(crate) fn rtype_word(rtype: Rtype) -> String {
+pub(crate) fn rtype_mnemonic(rtype: Rtype) -> String {
     rtype.mnemonic().map_or_else(|| format!("TYPE{}", rtype.0), str::to_owned)
 }
 
-pub(crate) fn class_word(class: Class) -> String {
+pub(crate) fn class_mnemonic(class: Class) -> String {
     class.mnemonic().map_or_else(|| format!("CLASS{}", class.0), str::to_owned)
 }
 
-pub(crate) fn opcode_word(opcode: Opcode) -> String {
+pub(crate) fn opcode_mnemonic(opcode: Opcode) -> String {
     opcode.mnemonic().map_or_else(|| format!("OPCODE{}", opcode.0), str::to_owned)
 }
 
-pub(crate) fn rcode_word(rcode: Rcode) -> String {
+pub(crate) fn rcode_mnemonic(rcode: Rcode) -> String {
     rcode.mnemonic().map_or_else(|| format!("RCODE{}", rcode.0), str::to_owned)
 }
 
@@ -68,18 +68,18 @@ mod tests {
     #[test]
     fn every_number_has_a_word_and_every_word_its_number() {
         for number in 0..=u16::MAX {
-            assert_eq!(rtype(&rtype_word(Rtype(number))), Some(Rtype(number)));
-            assert_eq!(class(&class_word(Class(number))), Some(Class(number)));
+            assert_eq!(rtype(&rtype_mnemonic(Rtype(number))), Some(Rtype(number)));
+            assert_eq!(class(&class_mnemonic(Class(number))), Some(Class(number)));
         }
         for number in 0..16 {
-            assert_eq!(opcode(&opcode_word(Opcode(number))), Some(Opcode(number)));
+            assert_eq!(opcode(&opcode_mnemonic(Opcode(number))), Some(Opcode(number)));
         }
         assert_eq!(
             (rtype("aaaa"), rtype("*"), rtype("TYPE"), rtype("TYPE70000")),
             (Some(Rtype::AAAA), Some(Rtype::ANY), None, None)
         );
         assert_eq!((opcode("OPCODE16"), class("in")), (None, Some(Class::IN)));
-        (0..4_096).for_each(|number| assert_eq!(rcode(&rcode_word(Rcode(number))), Some(Rcode(number))));
+        (0..4_096).for_each(|number| assert_eq!(rcode(&rcode_mnemonic(Rcode(number))), Some(Rcode(number))));
         assert_eq!((rcode("nxdomain"), rcode("RCODE4096")), (Some(Rcode::NXDOMAIN), None));
     }
 }

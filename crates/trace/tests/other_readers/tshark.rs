@@ -1,6 +1,6 @@
 //! What tshark reads: its PDML, in which the fields of each message stand together, as lines.
 
-use crate::told::{NONE, Told};
+use crate::fields::{MessageFields, NONE};
 use std::io::{BufRead as _, BufReader};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 const PROTOCOLS: &str = "frame ip ipv6 udp tcp dns _ws.malformed";
 
 /// Every message of a file, in its order; `None` when tshark is not installed.
-pub(crate) fn read(path: &Path) -> Option<Vec<Told>> {
+pub(crate) fn read(path: &Path) -> Option<Vec<MessageFields>> {
     // It does not read these.
     let unpacked = std::env::temp_dir().join(format!("catamaran-beside-{}.pcap", std::process::id()));
     let path = if path.extension().is_some_and(|extension| extension == "xz") {
@@ -63,14 +63,16 @@ struct Packet {
     addresses: Vec<IpAddr>,
     ports: Vec<u16>,
     is_tcp: bool,
-    messages: Vec<Told>,
+    messages: Vec<MessageFields>,
 }
 
 impl Packet {
     fn begin(&mut self, protocol: &str) {
         match protocol {
-            "dns" => self.messages.push(Told::new(String::new())),
-            "_ws.malformed" => self.messages.iter_mut().last().into_iter().for_each(|told| told.is_malformed = true),
+            "dns" => self.messages.push(MessageFields::new(String::new())),
+            "_ws.malformed" => {
+                self.messages.iter_mut().last().into_iter().for_each(|message| message.is_malformed = true)
+            }
             _ => {}
         }
     }
@@ -85,14 +87,14 @@ impl Packet {
                 self.ports.push(show.parse().unwrap());
             }
             _ => {
-                if let Some(told) = self.messages.last_mut() {
-                    take(told, name, show, value);
+                if let Some(message) = self.messages.last_mut() {
+                    take(message, name, show, value);
                 }
             }
         }
     }
 
-    fn finish(self) -> Vec<Told> {
+    fn finish(self) -> Vec<MessageFields> {
         let Self { at_ns, addresses, ports, is_tcp, mut messages } = self;
         let (&[source, destination], &[from, to]) = (&addresses[..], &ports[..]) else { return Vec::new() };
         // It opens DoQ with the secrets that the file has; what is at other ports we count, and do not read.
@@ -101,14 +103,14 @@ impl Packet {
         }
         let transport = if is_tcp { "tcp" } else { "udp" };
         let (source, destination) = (SocketAddr::new(source, from), SocketAddr::new(destination, to));
-        for told in &mut messages {
-            told.key = format!("{transport} {source} {destination} {}", told.key);
-            told.set("time", at_ns);
-            let is_whole = !told.is_malformed;
+        for message in &mut messages {
+            message.key = format!("{transport} {source} {destination} {}", message.key);
+            message.set("time", at_ns);
+            let is_whole = !message.is_malformed;
             // What a whole message is not said to have it does not have.
             for name in ["name", "type", "class", "EDNS", "size", "version", "DO"] {
                 if is_whole {
-                    told.set_first(name, NONE);
+                    message.set_first(name, NONE);
                 }
             }
         }
@@ -117,32 +119,32 @@ impl Packet {
 }
 
 /// A field of a message.
-fn take(told: &mut Told, name: &str, show: &str, value: Option<&str>) {
+fn take(message: &mut MessageFields, name: &str, show: &str, value: Option<&str>) {
     let bit = || u8::from(matches!(show, "1" | "True"));
     match name {
-        "dns.id" => told.key = number(show).to_string(),
-        "dns.flags.response" => told.key = format!("{} {}", told.key, bit()),
-        "dns.flags.opcode" => told.set("opcode", show),
-        "dns.flags.authoritative" => told.set("AA", bit()),
-        "dns.flags.truncated" => told.set("TC", bit()),
-        "dns.flags.recdesired" => told.set("RD", bit()),
-        "dns.flags.recavail" => told.set("RA", bit()),
-        "dns.flags.authenticated" => told.set("AD", bit()),
-        "dns.flags.checkdisable" => told.set("CD", bit()),
-        "dns.flags.rcode" => told.set("RCODE", show),
-        "dns.count.queries" | "dns.count.zones" => told.set_first("QD", show),
-        "dns.count.answers" | "dns.count.prerequisites" => told.set_first("AN", show),
-        "dns.count.auth_rr" | "dns.count.updates" => told.set_first("NS", show),
-        "dns.count.add_rr" => told.set_first("AR", show),
-        "dns.qry.name" => told.set_first("name", value.unwrap_or(NONE)),
-        "dns.qry.type" => told.set_first("type", number(show)),
-        "dns.qry.class" => told.set_first("class", number(show)),
+        "dns.id" => message.key = number(show).to_string(),
+        "dns.flags.response" => message.key = format!("{} {}", message.key, bit()),
+        "dns.flags.opcode" => message.set("opcode", show),
+        "dns.flags.authoritative" => message.set("AA", bit()),
+        "dns.flags.truncated" => message.set("TC", bit()),
+        "dns.flags.recdesired" => message.set("RD", bit()),
+        "dns.flags.recavail" => message.set("RA", bit()),
+        "dns.flags.authenticated" => message.set("AD", bit()),
+        "dns.flags.checkdisable" => message.set("CD", bit()),
+        "dns.flags.rcode" => message.set("RCODE", show),
+        "dns.count.queries" | "dns.count.zones" => message.set_first("QD", show),
+        "dns.count.answers" | "dns.count.prerequisites" => message.set_first("AN", show),
+        "dns.count.auth_rr" | "dns.count.updates" => message.set_first("NS", show),
+        "dns.count.add_rr" => message.set_first("AR", show),
+        "dns.qry.name" => message.set_first("name", value.unwrap_or(NONE)),
+        "dns.qry.type" => message.set_first("type", number(show)),
+        "dns.qry.class" => message.set_first("class", number(show)),
         "dns.rr.udp_payload_size" => {
-            told.set_first("EDNS", "there");
-            told.set_first("size", number(show));
+            message.set_first("EDNS", "there");
+            message.set_first("size", number(show));
         }
-        "dns.resp.edns0_version" => told.set_first("version", number(show)),
-        "dns.resp.z.do" => told.set_first("DO", bit()),
+        "dns.resp.edns0_version" => message.set_first("version", number(show)),
+        "dns.resp.z.do" => message.set_first("DO", bit()),
         _ => {}
     }
 }

@@ -1,6 +1,6 @@
 //! The messages of one file as two readers tell them, and the table of all files.
 
-use crate::told::{FIELDS, NONE, Told, field};
+use crate::fields::{FIELDS, MessageFields, NONE, field};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -26,13 +26,13 @@ pub(crate) struct Compared {
 
 impl Compared {
     /// Finds each message of one reader with the other, and compares what they tell.
-    pub(crate) fn new(path: &Path, ours: Vec<Told>, theirs: Vec<Told>) -> Self {
+    pub(crate) fn new(path: &Path, ours: Vec<MessageFields>, theirs: Vec<MessageFields>) -> Self {
         let file = path.file_name().unwrap().to_string_lossy().into_owned();
         let (messages, fields) = (ours.len(), vec![Counts::default(); FIELDS.len()]);
         let mut compared = Self { file, messages, fields, reasons: BTreeMap::new(), unexplained: Vec::new() };
-        let mut waiting: BTreeMap<String, Vec<Told>> = BTreeMap::new();
+        let mut waiting: BTreeMap<String, Vec<MessageFields>> = BTreeMap::new();
         // The last one is taken first.
-        theirs.into_iter().rev().for_each(|told| waiting.entry(told.key.clone()).or_default().push(told));
+        theirs.into_iter().rev().for_each(|fields| waiting.entry(fields.key.clone()).or_default().push(fields));
         for told in ours {
             let place: Vec<_> = told.key.split(' ').take(3).collect();
             let other = waiting.get_mut(&told.key).and_then(Vec::pop);
@@ -54,7 +54,7 @@ impl Compared {
         self.unexplained.iter().cloned()
     }
 
-    fn add(&mut self, ours: &Told, theirs: &Told) {
+    fn add(&mut self, ours: &MessageFields, theirs: &MessageFields) {
         if theirs.fields.iter().all(Option::is_none) {
             *self.reasons.entry(("all", "the other does not take the message apart")).or_default() += 1;
         }
@@ -80,7 +80,7 @@ impl Compared {
 const NAME_BYTES_MAX: usize = 255;
 
 /// Why a field may differ.
-fn reason(name: &str, ours: &Told, theirs: &Told) -> Option<&'static str> {
+fn reason(name: &str, ours: &MessageFields, theirs: &MessageFields) -> Option<&'static str> {
     let at = field(name);
     // Two digits for each byte.
     let is_too_long = theirs.fields[field("name")].as_ref().is_some_and(|name| name.len() > 2 * NAME_BYTES_MAX);

@@ -1,7 +1,7 @@
 //! A trace that is sent again: which part, how, to whom and from where.
 
 use super::connections::Usage;
-use super::mutation::{Also, MutationArguments};
+use super::mutation::{CommandChanges, MutationArguments};
 use super::parse::{parse_duration, parse_sockets, parse_timeout, parse_workers};
 use super::target::Ownership;
 use crate::command_trace::{Named, SideArguments};
@@ -23,7 +23,7 @@ use trace::mutate::{Changes, Mutator};
 const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[derive(Args)]
-pub(crate) struct Replayed {
+pub(crate) struct ReplayArguments {
     /// Trace, in any format that `catlab trace` reads. It is read twice.
     trace: PathBuf,
     /// Servers to query: addresses or host names with an optional port. Each source uses one server, of its own address
@@ -112,7 +112,7 @@ enum LateArgument {
     Stop,
 }
 
-impl Replayed {
+impl ReplayArguments {
     /// The plan that sends it, for a process that may have so many files open.
     ///
     /// # Errors
@@ -165,7 +165,7 @@ impl Replayed {
         let (trace, reading) = self.read_from(spool.as_ref());
         let division = divide(trace, &reading, self.selection(), rules.as_ref(), &sharing, folder);
         let mut division = division.map_err(|error| self.named(error))?;
-        self.tell_left_out(&division.survey);
+        self.print_left_out(&division.survey);
         if let Some(reason) = spool.as_ref().and_then(Spool::damaged) {
             division.survey.damaged = Some(reason.to_owned());
         }
@@ -201,7 +201,7 @@ impl Replayed {
         }
         let transports = self.transport.clone().filter(|_| self.only_transport().is_none()).unwrap_or_default();
         let changes = Changes { transports, ..Changes::default() };
-        let plan = self.mutation.plan(Also { changes, ..Also::default() })?;
+        let plan = self.mutation.plan(CommandChanges { changes, ..CommandChanges::default() })?;
         // A plan that cannot be carried out is refused before anything is read.
         Mutator::new(plan.clone()).map_err(|error| error.to_string())?;
         Ok((plan != trace::mutate::Plan { seed: plan.seed, ..Default::default() }).then_some(plan))
@@ -229,7 +229,7 @@ impl Replayed {
     }
 
     /// Prints which messages of the trace were not replayed: other protocols, or other dnstap sides.
-    fn tell_left_out(&self, survey: &Survey) {
+    fn print_left_out(&self, survey: &Survey) {
         for (reason, count) in &survey.left_out {
             eprintln!("{}: {}", self.trace.display(), reason.line(*count));
         }
@@ -267,7 +267,7 @@ impl Replayed {
         let (trace, reading) = self.read_from(spool.as_ref());
         let replay =
             Replay::new(trace, reading, self.selection(), manner, &route).map_err(|error| self.named(error))?;
-        self.tell_left_out(replay.survey());
+        self.print_left_out(replay.survey());
         Ok(match spool {
             Some(spool) => replay.out_of(spool, &self.trace),
             None => replay,
