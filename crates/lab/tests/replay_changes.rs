@@ -128,7 +128,7 @@ fn what_only_a_file_can_have_changed_is_refused() {
     for (option, said) in [
         (&["--shift", "5"][..], "unexpected argument '--shift'"),
         (&["--id", "count"], "unexpected argument '--id'"),
-        (&["--clients", "0"], "there are no clients"),
+        (&["--clients", "0"], "no clients, or more"),
         (&["--transport", "tcp=0.7,dot=0.7"], "share"),
         (&["--transport", "smoke"], "smoke is none of udp, tcp, dot, doh and doq"),
     ] {

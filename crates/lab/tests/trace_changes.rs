@@ -142,8 +142,8 @@ fn what_cannot_be_carried_out_is_said() {
     std::fs::write(&rules, "[[rule]]\nrd = true\ntyp = \"A\"\n").unwrap();
     for (words, reason) in [
         (vec!["--rules", rules.as_str()], "unknown field `typ`"),
-        (vec!["--transport", "tcp=0.7,dot=0.7"], "more than 1 together"),
-        (vec!["--speed", "0"], "the speed is more than 0"),
+        (vec!["--transport", "tcp=0.7,dot=0.7"], "add up to more than 1"),
+        (vec!["--speed", "0"], "the speed must be above 0"),
         (vec!["--clients", "100", "--client-prefix", "10.0.0.0/30"], "more than the prefix has"),
         (vec!["--name", "a..b"], "does not give a name"),
         (vec!["--add-option", "cookie=00"], "a client cookie has 8 bytes"),
