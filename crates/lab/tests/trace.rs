@@ -281,13 +281,13 @@ fn what_gives_no_trace_is_refused_with_a_sentence() {
     std::fs::write(&profile, format!("[[clients]]\ncount = 1\ntransports = {{ udp = 1.0 }}\n{rate}\n")).unwrap();
     for (options, why) in [
         (&["--interval", "1ms"][..], "needs an end"),
-        (&["--interval", "0s", "--duration", "1s"], "say how many"),
+        (&["--interval", "0s", "--duration", "1s"], "needs a count"),
         (&["--interval", "1ms", "--count", "5", "--clients", "0"], "at least one client"),
         (&["--interval", "1ms", "--count", "5", "--prefix", "192.0.2.0/24"], "room for 255 clients"),
         (&["--interval", "1ms", "--count", "5", "--name", "a..b"], "gives no name"),
-        (&["--interval", "1h", "--duration", "200000000h"], "within 100 years"),
-        (&["--interval", "1000h", "--count", "1000000"], "within 100 years"),
-        (&["--like", "b-root", "--duration", "200000000h"], "within 100 years"),
+        (&["--interval", "1h", "--duration", "200000000h"], "longer than 100 years"),
+        (&["--interval", "1000h", "--count", "1000000"], "longer than 100 years"),
+        (&["--like", "b-root", "--duration", "200000000h"], "longer than 100 years"),
         (&["--like", "c-root", "--count", "5"], "b-root"),
         (&["--like", "b-root"], "needs an end"),
         (&["--like", &profile, "--count", "5"], "has no [queries]"),
