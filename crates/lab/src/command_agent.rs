@@ -15,37 +15,38 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab agent --nats nats://192.168.1.5:4222 --name east            (on each host)
   catlab replay day.pcap.xz --server 192.168.1.6 --nats nats://192.168.1.5:4222 --agents 4 --out run
 
-It takes part in one run after the other, and carries out nothing but the two plans load and replay. Whoever may
-publish on the NATS server commands it: let nobody else in (docs/catlab/agents.md). Targets are held against the rules
-of this
-host: outside loopback, private ranges and CATLAB_ALLOW nothing is sent without --i-own-this-target here, whatever the
-controller says.
-Exit code 0: it was told to end; 2: it has no NATS server.";
+Takes part in one run after another. It only executes the plans of load and replay. Anyone who can publish on the NATS
+server can command the agent, so restrict access to that server (docs/catlab/agents.md). The agent applies its own rules
+for targets: without --i-own-this-target here, it only sends to loopback, private and link-local ranges and to
+CATLAB_ALLOW.
+
+Exit code 0: stopped by a signal, or done with --once; 2: no connection to the NATS server.";
 
 /// How often a NATS server is looked for at the start, a second apart.
 const CONNECT_TRIES_MAX: u32 = 60;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The NATS server, with JetStream: nats://HOST:PORT or nats://USER:PASSWORD@HOST:PORT, or tls://.
+    /// NATS server with JetStream: nats://HOST:PORT, nats://USER:PASSWORD@HOST:PORT, or tls://.
     #[arg(long, value_name = "URL")]
     nats: String,
-    /// Authorities of the NATS server that are trusted besides the system's, PEM.
+    /// PEM file of CAs to trust for the NATS server, in addition to the system's.
     #[arg(long, value_name = "FILE")]
     nats_ca: Option<PathBuf>,
-    /// What it shows to the NATS server: a file of credentials (.creds), or with the seed of a user's key.
+    /// Credentials for the NATS server: a .creds file, or a file with the seed of a user's key.
     #[arg(long, value_name = "FILE", alias = "creds")]
     nats_creds: Option<PathBuf>,
-    /// What it is called in reports; the name of the machine otherwise. Of a trace it decides which sources it has.
+    /// Name of the agent in reports; it also decides which sources of a trace the agent replays. The default is the
+    /// host name.
     #[arg(long, value_parser = parse_agent_name)]
     name: Option<String>,
-    /// Where shares and run folders are kept during a run; the system's temporary folder otherwise.
+    /// Folder for files during a run. The default is the temporary folder of the system.
     #[arg(long, value_name = "DIR")]
     spool: Option<PathBuf>,
-    /// End after one run, as a job does.
+    /// Exit after one run.
     #[arg(long)]
     once: bool,
-    /// The targets are mine, though they are neither on loopback nor in a private range.
+    /// Allow targets outside loopback, private and link-local ranges. Only use this for servers that you own.
     #[arg(long)]
     i_own_this_target: bool,
 }
@@ -72,7 +73,7 @@ fn serve(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<(), Box<dyn Er
     runtime.block_on(async {
         let bus = connect(arguments, stops).await?;
         let mut handler = CommandHandler::new(bus, info, spool, arguments.i_own_this_target);
-        let ready = || lab::print(format_args!("agent {name} waits for runs\n"));
+        let ready = || lab::print(format_args!("agent {name} is waiting for runs\n"));
         handler.serve(arguments.once.then_some(1), stops, ready).await
     })?;
     // A run that is being broken off ends by itself, and its folder with it.
@@ -105,5 +106,5 @@ async fn connect(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<Bus, B
 fn parse_agent_name(text: &str) -> Result<String, String> {
     let is_name = (1..=AGENT_NAME_BYTES_MAX).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
-    if is_name { Ok(text.to_owned()) } else { Err(format!("{text} is no name; write letters, digits, - and _")) }
+    if is_name { Ok(text.to_owned()) } else { Err(format!("{text} is not a name; write letters, digits, - and _")) }
 }

@@ -1,6 +1,6 @@
 //! `catlab capacity`: the highest rate that meets an objective.
 
-use crate::arguments::{Asking, Target, parse_duration};
+use crate::arguments::{QueryArguments, Target, parse_duration};
 use crate::out_folder::{Force, OutFolder, RUN};
 use clap::{ArgGroup, Args};
 use lab::capacity::{Estimate, Limits, Objective, Search, Verdict};
@@ -19,11 +19,11 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab capacity --server 127.0.0.1:5300 --queries queries.txt --objective 'p99<=2ms,loss<=0.1%'
   catlab capacity --server 127.0.0.1:5300 --queries queries.txt --from 10000 --try-for 10s --repeats 8 --out capacity
 
-The rate doubles from --from until the objective is missed, then the bracket is halved until it is as narrow as
---precision. This is repeated. The result is the median, with the lowest and highest repeat as its interval. If this
-tool reaches its limit first, the printed rate is a lower bound. A try is repeated if it is INVALID, or if only the send
-lag of this tool misses the objective; it never counts against the server. --lag-limit sets the largest send lag of a
-valid try. The search ends after about --within, 90 s by default.
+Doubles the rate from --from until the objective is missed, then halves the bracket until it is as narrow as
+--precision. Repeats this --repeats times. The result is the median, with the lowest and highest repeat as its interval.
+If this tool reaches its limit first, the printed rate is a lower bound. A try is repeated if it is INVALID, or if only
+the send lag of this tool misses the objective. It never counts against the server. --lag-limit sets the largest send
+lag of a valid try. The search ends after about --within, 90 s by default.
 
 Exit code 0: a rate or a lower bound was found; 1: no rate meets the objective; 2: the search could not start; 3: the
 capacity could not be measured, or the search was stopped before an estimate.";
@@ -34,36 +34,37 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     target: Target,
     #[command(flatten)]
-    asking: Asking,
-    /// What must hold: p50, p90, p99, p99.9, p99.99, max (us, ms, s) and loss (a share, or with %), comma between.
+    query: QueryArguments,
+    /// Objective: limits for p50, p90, p99, p99.9, p99.99, max (us, ms, s) and loss (a share or %), separated by
+    /// commas.
     #[arg(long, default_value = "p99<=2ms,loss<=0.1%", alias = "slo")]
     objective: Objective,
-    /// First rate, queries a second.
+    /// First rate to try, in queries a second.
     #[arg(long, default_value_t = 1_000.0, value_parser = parse_rate, allow_negative_numbers = true)]
     from: f64,
-    /// Highest rate.
+    /// Highest rate to try.
     #[arg(long, default_value_t = 10_000_000.0, value_parser = parse_rate, allow_negative_numbers = true)]
     to: f64,
-    /// How long each rate is tried.
+    /// Duration of one try.
     #[arg(long, default_value = "2s", value_parser = parse_duration)]
     try_for: Duration,
     /// End the search after this time with the estimate so far [default: 90s, more with a longer --try-for or more
     /// --repeats].
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     within: Option<Duration>,
-    /// Pause between two tries, for queues to run empty.
+    /// Pause between tries, to let queues drain.
     #[arg(long, default_value = "500ms", value_parser = parse_duration)]
     pause: Duration,
-    /// How narrow a bracket gets: 0.05 is 5 %.
+    /// Stop narrowing when lower and upper bound differ by this share: 0.05 is 5 %.
     #[arg(long, default_value_t = 0.05)]
     precision: f64,
-    /// How many brackets: 6 give an interval of 96.9 %.
+    /// Number of repeats: 6 give an interval of 96.9 %.
     #[arg(long, default_value_t = 6)]
     repeats: usize,
-    /// Even distances between queries instead of random ones.
+    /// Send queries at even intervals instead of random ones.
     #[arg(long)]
     even: bool,
-    /// Print capacity.json on standard output instead of a sentence.
+    /// Print capacity.json instead of a sentence.
     #[arg(long)]
     json: bool,
     /// Folder for capacity.json and manifest.json.
@@ -148,7 +149,7 @@ pub(crate) fn main(arguments: &Arguments, stops: &dyn Fn() -> u8) -> ExitCode {
 }
 
 fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dyn Error>> {
-    let workload = arguments.asking.workload(None)?;
+    let workload = arguments.query.workload(None)?;
     let limits = Limits {
         from: arguments.from,
         lowest: (QUERIES_MIN / arguments.try_for.as_secs_f64()).max(1.0),
@@ -157,7 +158,7 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
         repeats: arguments.repeats.max(1),
     };
     let out = arguments.out.as_deref().map(|out| OutFolder::begin(out, &RUN, arguments.force)).transpose()?;
-    let seed = arguments.asking.seed;
+    let seed = arguments.query.seed;
     let plan = arguments.target.plan(workload, pace(arguments, limits.from, seed)?, seed)?;
     let within = arguments.within();
     eprintln!(
@@ -195,7 +196,7 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
     let estimate = search.estimate().filter(|_| end != End::Stopped || search.done().0 > 0);
     let capacity = Capacity { schema_version: 1, outcome: Answer::of(estimate.as_ref(), end), estimate, tries: &tries };
     let committed = out.map_or(Ok(()), |out| {
-        let manifest = Manifest::new(started, arguments.asking.seed);
+        let manifest = Manifest::new(started, arguments.query.seed);
         let kept = folder::write_json(out.path(), "capacity.json", &capacity)
             .and_then(|()| folder::write_json(out.path(), "manifest.json", &manifest));
         out.commit_after(kept)
@@ -215,7 +216,7 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
 
 fn parse_rate(text: &str) -> Result<f64, String> {
     let rate = text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
-    rate.ok_or_else(|| format!("{text} is no rate above zero; write queries a second, such as 2000"))
+    rate.ok_or_else(|| format!("{text} is not a rate above zero; write queries a second, such as 2000"))
 }
 
 impl Arguments {
@@ -236,7 +237,7 @@ fn silence(plan: &Plan, rate: f64, summary: &Summary) -> String {
     let servers: Vec<_> = plan.servers.iter().map(ToString::to_string).collect();
     let refusals = summary.limit.evidence.iter().find(|line| line.contains("nobody listens"));
     format!(
-        "not one answer of {} at {rate:.0} queries a second{}; is there a server? A slower one wants --from",
+        "no answer from {} at {rate:.0} queries a second{}. Check the address; lower --from for a slow server",
         servers.join(", "),
         refusals.map(|line| format!(": {line}")).unwrap_or_default()
     )

@@ -9,26 +9,28 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab doctor
   catlab doctor --connections 15000 --sources 2 --cores 1
 
-Exit code 0: nothing stands against the run; 1: it cannot take place as planned, or with --strict figures may suffer.";
+Each finding says what to change.
+
+Exit code 0: the run is possible; 1: the run is not possible as planned, or with --strict, its results may suffer.";
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Sockets or connections that the run will have open at once.
+    /// Sockets or connections that the run opens at once.
     #[arg(long, default_value_t = 16)]
     connections: u64,
-    /// Source addresses that they are spread over.
+    /// Source addresses of the run.
     #[arg(long, default_value_t = 1)]
     sources: u64,
-    /// Server addresses.
+    /// Server addresses of the run.
     #[arg(long, default_value_t = 1)]
     servers: u64,
-    /// Cores that the run will keep busy.
+    /// CPU cores that the run uses.
     #[arg(long, default_value_t = 1)]
     cores: usize,
-    /// Warnings count too.
+    /// Exit with 1 for warnings too.
     #[arg(long)]
     strict: bool,
-    /// One JSON object a finding.
+    /// Print one JSON object per finding.
     #[arg(long)]
     json: bool,
 }

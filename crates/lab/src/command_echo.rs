@@ -18,19 +18,19 @@ pub(crate) const EXAMPLES: &str = "Examples:
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Transports and their ports; port 0 is any that is free.
+    /// Transports and ports to serve. Port 0 selects a free port.
     #[arg(long, value_delimiter = ',', default_value = "udp=0,tcp=0", value_parser = parse_port)]
     ports: Vec<(Transport, u16)>,
-    /// Where to listen.
+    /// Listen address.
     #[arg(long, default_value = "127.0.0.1")]
     address: IpAddr,
-    /// Threads; each has sockets of its own.
+    /// Number of threads. Each has its own sockets.
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// Names of the certificate besides those of loopback.
+    /// Names in the certificate, in addition to loopback addresses.
     #[arg(long, value_delimiter = ',', default_value = "localhost")]
     names: Vec<String>,
-    /// Where to write the certificate of its authority, for `catlab load --ca`.
+    /// Write the CA certificate to this file, for `catlab load --ca`.
     #[arg(long, value_name = "FILE")]
     ca_out: Option<PathBuf>,
 }
@@ -76,5 +76,5 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<(), Box<dyn Erro
 
 fn parse_port(text: &str) -> Result<(Transport, u16), String> {
     let (transport, port) = text.split_once('=').ok_or_else(|| format!("{text}: write udp=5300"))?;
-    Ok((transport.parse()?, port.parse().map_err(|_| format!("{port} is no port"))?))
+    Ok((transport.parse()?, port.parse().map_err(|_| format!("{port} is not a port"))?))
 }

@@ -26,65 +26,64 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab hierarchy run tree --backend nsd --resolver unbound -- dig @127.0.0.1 www.z35.t3 A
   catlab hierarchy profile unbound --minimisation off --out unbound
 
-The program runs on a machine (a network namespace) whose only way leads to another one that has every address: there
-one process answers for every server of every zone, over UDP and TCP, IPv4 and IPv6, and chooses the zone by the address
-that was asked. Nothing else is reached. Addresses that no zone names refuse, and are listed.
+Runs the program in a network namespace. Its only route leads to another namespace that has all addresses of the
+hierarchy. There one process answers for all servers of all zones over UDP and TCP, IPv4 and IPv6. It selects the zone
+by the destination address. Nothing else is reachable. Addresses without a zone answer REFUSED and are listed in the
+report.
 
-Whatever a run, or a crash of one, has left behind is removed when the next one starts, or by `catlab net clean`.
-It takes root and iproute2.";
+Leftovers of a crashed run are removed when the next run starts, or with `catlab net clean`.
+Needs root and iproute2.";
 
 #[derive(Subcommand)]
 pub(crate) enum HierarchyCommand {
-    /// Runs a program where every address of the hierarchy answers; with a resolver of its own, if wanted.
+    /// Run a program in a network where all servers of the hierarchy answer, optionally with a resolver.
     #[command(after_help = EXAMPLES)]
     Run(Box<RunArguments>),
-    /// Writes what a resolver needs to walk a hierarchy: configuration and root hints.
+    /// Write the configuration and root hints of a resolver for the emulated hierarchy.
     Profile(ProfileArguments),
 }
 
 #[derive(Args)]
 pub(crate) struct RunArguments {
-    /// The hierarchy: a folder with hierarchy.json, of `catlab zones`.
+    /// Folder with hierarchy.json, from `catlab zones`.
     folder: PathBuf,
-    /// A resolver that is started first and answers at 127.0.0.1; the program starts when it listens.
+    /// Start this resolver at 127.0.0.1 first. The program starts when the resolver listens.
     #[arg(long)]
     resolver: Option<Resolver>,
     #[command(flatten)]
     settings: Settings,
-    /// Asks the resolver each question of this file, one after the other (`name type` in each line), and counts what
-    /// it asks upstream for it.
+    /// Ask the resolver each question of this file (`NAME TYPE` lines) in turn, and count its upstream queries.
     #[arg(long, value_name = "FILE", requires = "resolver")]
     ask: Option<PathBuf>,
-    /// Asks the resolver each question that servers answered in this trace, may be given several times, and compares:
-    /// RCODE and answer section as sets, TTLs apart. Exit code 1 if one differs.
+    /// Ask the resolver each question that servers answered in this trace. Compare the RCODE and the answer section as
+    /// sets without TTLs. Without a program, exit with 1 if an answer differs. May be given several times.
     #[arg(long, value_name = "TRACE", requires = "resolver", conflicts_with = "ask")]
     compare: Vec<PathBuf>,
     #[command(flatten)]
     read: ReadArguments,
-    /// Servers under test answer: as many of them are started as the hierarchy has levels, each with the zones of one,
-    /// behind the addresses of all.
+    /// Let servers of this kind answer instead of catlab. One server is started for each level of the hierarchy.
     #[arg(long, value_name = "SERVER")]
-    backend: Option<BackendWord>,
-    /// Threads that answer; each has sockets of its own.
+    backend: Option<BackendArgument>,
+    /// Number of threads that answer. Each has its own sockets.
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     threads: usize,
-    /// Writes the report as JSON, `-` for standard output.
+    /// Write the report as JSON; `-` is standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Writes report.json, upstream.txt (each query to a server) and what the resolver said into a folder.
+    /// Write report.json, upstream.txt (each query to a server) and the log of the resolver to this folder.
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
     #[command(flatten)]
     force: Force,
-    /// The program and its arguments.
+    /// Program and its arguments.
     #[arg(last = true, required_unless_present_any = ["ask", "compare"], value_name = "COMMAND")]
     command: Vec<String>,
 }
 
 /// A server that can be under test.
 #[derive(Clone, Copy, ValueEnum)]
-enum BackendWord {
-    /// This project's.
+enum BackendArgument {
+    /// catamaran.
     Catamaran,
     /// NSD.
     Nsd,
@@ -94,7 +93,7 @@ enum BackendWord {
     Bind,
 }
 
-impl BackendWord {
+impl BackendArgument {
     const fn kind(self) -> Kind {
         match self {
             Self::Catamaran => Kind::Catamaran,
@@ -107,11 +106,11 @@ impl BackendWord {
 
 #[derive(Args)]
 pub(crate) struct ProfileArguments {
-    /// Which resolver.
+    /// Kind of resolver.
     resolver: Resolver,
     #[command(flatten)]
     settings: Settings,
-    /// Where it is written.
+    /// Output folder.
     #[arg(long, value_name = "FOLDER")]
     out: PathBuf,
     #[command(flatten)]
@@ -121,20 +120,20 @@ pub(crate) struct ProfileArguments {
 /// How a resolver is set up.
 #[derive(Args)]
 struct Settings {
-    /// Validates, with this trust anchor: DS or DNSKEY records of the root as a zone file has them. Without it nothing
-    /// is validated.
+    /// Validate with this trust anchor: a zone file with DS or DNSKEY records of the root. Without this option the
+    /// resolver does not validate.
     #[arg(long, value_name = "FILE")]
     anchor: Option<PathBuf>,
-    /// Takes signatures whose time is over, as those of recorded zones are (Unbound and BIND).
+    /// Accept expired signatures, as in recorded zones (Unbound and BIND only).
     #[arg(long, requires = "anchor")]
     expired: bool,
-    /// QNAME minimisation (RFC 9156); as the resolver has it without this.
+    /// QNAME minimisation (RFC 9156). The default is that of the resolver.
     #[arg(long, value_name = "on|off", value_parser = parse_switch)]
     minimisation: Option<bool>,
-    /// Asks servers over IPv4 only.
+    /// Query servers over IPv4 only.
     #[arg(long)]
     ipv4_only: bool,
-    /// Leaves out the root hints: the resolver has its own.
+    /// Do not configure root hints: the resolver uses its own.
     #[arg(long)]
     own_hints: bool,
 }
@@ -163,6 +162,6 @@ fn parse_switch(text: &str) -> Result<bool, String> {
     match text {
         "on" => Ok(true),
         "off" => Ok(false),
-        _ => Err(format!("{text}: there are on and off")),
+        _ => Err(format!("{text}: write on or off")),
     }
 }

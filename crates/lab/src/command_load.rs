@@ -1,6 +1,6 @@
 //! `catlab load`: queries at a server, and how it did.
 
-use crate::arguments::{Asking, FreshnessArguments, REFERENCE, Target, parse_duration};
+use crate::arguments::{FreshnessArguments, QueryArguments, REFERENCE, Target, parse_duration};
 use crate::controller::{self, AgentInput, FleetArguments, Task};
 use crate::out_folder::OutFolder;
 use crate::self_check;
@@ -32,8 +32,8 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab load --server 192.168.1.6 --queries queries.txt --rate 50000 --expect-answers right.jsonl
   catlab load --server 192.168.1.6 --queries queries.txt --rate 400000 --nats nats://192.168.1.5:4222 --agents 4
 
-Exit code 0: the run is valid; 1: it is not, and the summary says why, or no update of the freshness probe was
-acknowledged; 2: it did not take place.";
+Exit code 0: the run is valid; 1: it is INVALID, and the summary says why, or no update of the freshness probe was
+acknowledged; 2: the run did not start.";
 
 /// What a population says itself, for each group of its clients.
 const IN_POPULATIONS: [&str; 16] = [
@@ -63,14 +63,14 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) target: Target,
     #[command(flatten)]
-    asking: Asking,
+    query: QueryArguments,
     #[command(flatten)]
     freshness: FreshnessArguments,
-    /// Clients that ask each in its own way: a TOML file (docs/catlab/load.md). It replaces transport, rate and
+    /// Population of clients: a TOML file (docs/catlab/load.md). It replaces the options for transport, rate and
     /// connections.
     #[arg(long, value_name = "FILE", conflicts_with_all = IN_POPULATIONS)]
     population: Option<PathBuf>,
-    /// Queries a second: 2000, or a ramp 100..20000, or steps 1000,2000,4000 of equal length, or steps with lengths
+    /// Queries a second: 2000, a ramp 100..20000, steps of equal length 1000,2000,4000, or steps with lengths
     /// 1000@10s,4000@30s. With lengths, --duration is their sum.
     #[arg(long, default_value = "1000", value_parser = parse_rate, allow_negative_numbers = true)]
     #[arg(conflicts_with = "closed_loop")]
@@ -78,26 +78,27 @@ pub(crate) struct Arguments {
     /// Send each query of the file exactly once at --rate, then end the run.
     #[arg(long, requires = "queries", conflicts_with_all = ["duration", "closed_loop", "population"])]
     once: bool,
-    /// Random distances, as from many independent clients, instead of even ones.
+    /// Send at random (Poisson) intervals, as many independent clients do, instead of even ones.
     #[arg(long, conflicts_with = "closed_loop")]
     poisson: bool,
-    /// Send when answers come instead of at planned times: finds a limit, hides waiting.
+    /// Send the next query when an answer arrives, instead of at planned times. Finds peak throughput but hides
+    /// queueing delay.
     #[arg(long)]
     closed_loop: bool,
-    /// Queries that wait in a closed loop.
+    /// Queries in flight in a closed loop.
     #[arg(long, default_value_t = 256, requires = "closed_loop")]
     in_flight: usize,
-    /// How long queries are sent: 6s, 500ms, 2m.
+    /// How long to send queries: 6s, 500ms, 2m.
     #[arg(long, default_value = "10s", value_parser = parse_duration)]
     duration: Duration,
-    /// Keep the first answer to each question in this file, for --expect-answers, and hold the later ones against it: a
-    /// slow run at a server you trust.
+    /// Write the first answer to each question to this file, for --expect-answers. Later answers to the same question
+    /// are compared with it. Use a low rate and a server that you trust.
     #[arg(long, value_name = "FILE", group = REFERENCE, conflicts_with_all = ["updates", "update_zone"])]
     record_answers: Option<PathBuf>,
-    /// Print dnsperf's statistics too, for scripts that read them.
+    /// Also print statistics in the format of dnsperf, for scripts.
     #[arg(long)]
     dnsperf_text: bool,
-    /// Carry the same plan out against an echo in this process first: what goes wrong there is no server's fault.
+    /// First run the same plan against an echo server in this process, to see what this machine can do.
     #[arg(long)]
     self_check: bool,
     #[command(flatten)]
@@ -151,7 +152,7 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
     let recorded = recorder.map(|(path, recorder)| recorder.write(path).map(|count| (path, count))).transpose();
     let as_dnsperf = || dnsperf_text(recording, summary.duration_seconds, &summary.validity);
     let committed = folder.map_or(Ok(()), |folder| {
-        let manifest = Manifest::new(outcome.started, arguments.asking.seed);
+        let manifest = Manifest::new(outcome.started, arguments.query.seed);
         let kept = keep(folder.path(), recording, summary, &manifest, freshness.as_ref(), checked.as_ref());
         folder.commit_after(kept)
     });
@@ -215,18 +216,18 @@ fn freshness_lines(freshness: &Freshness) -> String {
     let server = |server: &ServerFreshness| {
         if server.visible_us.n == 0 {
             return format!(
-                "           never seen at {}; not seen although acknowledged: {}\n",
+                "           never visible at {}; acknowledged but not visible: {}\n",
                 server.server, server.unseen
             );
         }
         let told = quantiles(&server.visible_us);
         format!(
-            "           seen at {} after {told}, to {:.0} us; never {}\n",
+            "           visible at {} after {told}, resolution {:.0} us; never {}\n",
             server.server, server.resolution_us, server.unseen
         )
     };
     if freshness.has_failed() {
-        return head + "           not one was acknowledged: there was nothing to look for\n";
+        return head + "           no update was acknowledged, so nothing could be measured\n";
     }
     head + &freshness.servers.iter().map(server).collect::<String>()
 }
@@ -250,7 +251,7 @@ fn over_agents(
         if count < names.len() {
             return Err(format!("{what} there are agents ({})", names.len()).into());
         }
-        let mut files = arguments.asking.files(folder)?;
+        let mut files = arguments.query.files(folder)?;
         let others =
             [(Content::Population, arguments.population.clone()), (Content::Authorities, plan.tls.authorities.clone())];
         files.extend(others.into_iter().filter_map(|(content, path)| Some((content, path?))));
@@ -261,15 +262,17 @@ fn over_agents(
         controller::run_on_agents(&arguments.fleet, folder.as_ref(), arguments.watching.quiet, task, stops)?;
     let as_dnsperf = || dnsperf_text(&recording, summary.duration_seconds, &summary.validity);
     let before = arguments.dnsperf_text.then(as_dnsperf);
-    controller::write_results(folder, &recording, &summary, merged, arguments.asking.seed, before)
+    controller::write_results(folder, &recording, &summary, merged, arguments.query.seed, before)
 }
 
 /// What agents are told to do is made of the same.
 pub(crate) fn plan(arguments: &Arguments) -> Result<Plan, Box<dyn Error>> {
     if arguments.duration > RUN_MAX {
-        return Err(
-            format!("a run of {} h is longer than 24; make several", arguments.duration.as_secs() / 3_600).into()
-        );
+        return Err(format!(
+            "cannot run for {} h: the limit is 24 h; split the run",
+            arguments.duration.as_secs() / 3_600
+        )
+        .into());
     }
     if let Rates::Timed(steps) = &arguments.rate {
         let sum: Duration = steps.iter().map(|(_, duration)| *duration).sum();
@@ -278,13 +281,13 @@ pub(crate) fn plan(arguments: &Arguments) -> Result<Plan, Box<dyn Error>> {
         }
     }
     let population = arguments.population.as_deref().map(read_population).transpose()?;
-    let workload = arguments.asking.workload(population.as_ref())?;
+    let workload = arguments.query.workload(population.as_ref())?;
     let pace = if arguments.once { once(arguments, &workload)? } else { pace(arguments, population)? };
-    Ok(arguments.target.plan(workload, pace, arguments.asking.seed)?)
+    Ok(arguments.target.plan(workload, pace, arguments.query.seed)?)
 }
 
 fn pace(arguments: &Arguments, population: Option<Population>) -> Result<Pace, String> {
-    let (duration, seed) = (arguments.duration, arguments.asking.seed);
+    let (duration, seed) = (arguments.duration, arguments.query.seed);
     if let Some(population) = population {
         let population = Clients::new(population, &arguments.target.servers(), seed)?;
         return Ok(Pace::Population { population, duration });
@@ -310,7 +313,7 @@ fn once(arguments: &Arguments, workload: &Workload) -> Result<Pace, String> {
 
 impl Arguments {
     fn arrivals(&self) -> Arrivals {
-        if self.poisson { Arrivals::Poisson { seed: self.asking.seed } } else { Arrivals::Even }
+        if self.poisson { Arrivals::Poisson { seed: self.query.seed } } else { Arrivals::Even }
     }
 }
 
@@ -337,7 +340,7 @@ impl Rates {
 fn parse_rate(text: &str) -> Result<Rates, String> {
     let number = |text: &str| match text.parse::<f64>() {
         Ok(rate) if rate.is_finite() && rate >= 0.0 => Ok(rate),
-        _ => Err(format!("{text} is no rate; write queries a second, such as 2000")),
+        _ => Err(format!("{text} is not a rate; write queries a second, such as 2000")),
     };
     let timed = |step: &str| match step.split_once('@') {
         Some((rate, length)) => Ok((number(rate)?, parse_duration(length)?)),
@@ -350,5 +353,5 @@ fn parse_rate(text: &str) -> Result<Rates, String> {
     };
     // A step with rate 0 is a pause, but at least one step must send.
     let has_queries = rates.segments(Duration::from_secs(1)).iter().any(|segment| segment.from + segment.to > 0.0);
-    if has_queries { Ok(rates) } else { Err(format!("at a rate of {text} no query is sent; write 1 or more")) }
+    if has_queries { Ok(rates) } else { Err(format!("a rate of {text} sends no query; write 1 or more")) }
 }

@@ -13,15 +13,15 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab merge run1 run2 --out both
   catlab report both
 
-Counts and distributions are added, second by second; a run that began later is moved by whole seconds. A merged run is
-valid when each of them is. Of the times of handshakes and connections a run keeps quantiles only: the larger stand in
-the merged one. Freshness, self-checks and single queries stay with their own runs.
+Adds counts and distributions second by second. A run that started later is shifted by whole seconds. The merged run is
+valid if all runs are valid. Runs only keep quantiles of handshake and connection times; the merged run has the larger
+ones. Freshness, self-checks and single queries are not merged.
 
-Exit code 0: the merged run is valid; 1: it is not; 2: it is not written.";
+Exit code 0: the merged run is valid; 1: it is INVALID; 2: it was not written.";
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Folders that `catlab load --out` wrote, of runs that went on at the same time.
+    /// Run folders of `catlab load --out`. The runs must overlap in time.
     #[arg(required = true, num_args = 2.., value_name = "RUN")]
     runs: Vec<PathBuf>,
     /// Folder for the merged run.

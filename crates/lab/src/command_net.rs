@@ -1,14 +1,14 @@
 //! `catlab net`: namespaces with links of a given delay between them.
 
+mod background;
 mod plan;
 pub(crate) mod program;
-mod stay;
 
 use clap::{Args, Subcommand};
 use links::check::{CheckPlan, Checked, check};
 use links::{LinkStatistics, Net, Recorded};
 pub(crate) use plan::name_of;
-use plan::{Asked, Simple};
+use plan::{LinkArguments, NetSource};
 use serde::Serialize;
 use std::error::Error;
 use std::path::PathBuf;
@@ -22,15 +22,14 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab net up net.toml && ip netns exec lab.near ping -c 3 10.53.0.1; catlab net down lab
   catlab net check net.toml
 
-A net is a hub, where the server is (10.53.0.1 and fd53:ca7::1), and groups of clients, each behind a link of its own:
-group 0 has 10.100.0.0/16 and fd53:ca7:1::/64, group 1 10.101.0.0/16 and fd53:ca7:2::/64, and so on. Each direction of a
-link takes half of the round trip, and no packet comes sooner than asked. docs/catlab/net.md has all that a file can
-say.
+A net has a hub for the server (10.53.0.1 and fd53:ca7::1) and groups of clients, each behind its own link. Group 0 has
+10.100.0.0/16 and fd53:ca7:1::/64, group 1 has 10.101.0.0/16 and fd53:ca7:2::/64, and so on. Each direction of a link
+adds half of the round-trip time, and no packet arrives early. docs/catlab/net.md describes the file.
 
-Whatever a run, or a crash of one, has left behind is removed when the next one starts, or by `catlab net clean`.
-It takes root, iproute2, and /dev/net/tun where the kernel has no netem.";
+Leftovers of a crashed run are removed when the next run starts, or with `catlab net clean`.
+Needs root and iproute2, and /dev/net/tun if the kernel has no netem.";
 
-const FILE_EXAMPLE: &str = "A file of two groups:
+const FILE_EXAMPLE: &str = "Example of a net file with two groups:
   name = \"lab\"
   [[group]]
   name = \"near\"
@@ -45,75 +44,75 @@ const FILE_EXAMPLE: &str = "A file of two groups:
 
 #[derive(Subcommand)]
 pub(crate) enum NetCommand {
-    /// Makes a net, measures its links shortly, runs a program in it, removes it.
+    /// Create a net, check its links briefly, run a program in it, and remove it.
     #[command(after_help = EXAMPLES)]
     Run(RunArguments),
-    /// Makes a net that stays until `catlab net down`.
+    /// Create a net that stays until `catlab net down`.
     #[command(after_help = FILE_EXAMPLE)]
     Up(FileArguments),
-    /// Removes a net, and tells what its links did.
+    /// Remove a net, and print statistics of its links.
     Down {
-        /// Its name.
+        /// Name of the net.
         name: String,
     },
-    /// The nets of this machine.
+    /// List the nets on this machine.
     List,
-    /// Makes a net, measures whether its links do what was asked, removes it.
-    #[command(after_help = "Exit code 0: all is as asked; 1: something is not; 2: nothing was measured.")]
+    /// Create a net, check that its links behave as configured, and remove it.
+    #[command(after_help = "Exit code 0: all links behave as configured; 1: a link does not; 2: nothing was measured.")]
     Check(CheckArguments),
-    /// Removes nets whose processes are gone.
+    /// Remove nets whose processes have exited.
     Clean,
-    /// Holds a net until it is told to end: what `up` starts.
+    /// Keep a net until a signal arrives. `up` starts this.
     #[command(hide = true)]
     Keep(FileArguments),
 }
 
 #[derive(Args)]
 pub(crate) struct RunArguments {
-    /// The net, in TOML; without it one group as the options say.
-    #[arg(conflicts_with = "Simple")]
+    /// Net file in TOML. Without it the options describe one group.
+    #[arg(conflicts_with = "LinkArguments")]
     net: Option<PathBuf>,
     #[command(flatten)]
-    simple: Simple,
-    /// The group whose machine the program runs on, or `hub`; the first group otherwise.
+    link: LinkArguments,
+    /// Run the program in this group, or in `hub`. The default is the first group.
     #[arg(long = "in", value_name = "GROUP")]
-    place: Option<String>,
-    /// A command line that runs on the hub meanwhile; the program starts when it listens.
+    group: Option<String>,
+    /// Run this command line on the hub. The program starts when it listens.
     #[arg(long, value_name = "COMMAND")]
     server: Option<String>,
-    /// Does not measure the links first.
+    /// Do not check the links first.
     #[arg(long)]
     no_check: bool,
-    /// Writes what was measured and what the links did as JSON, `-` for standard output.
+    /// Write measurements and link statistics as JSON; `-` is standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// The program and its arguments; CATLAB_HUB and CATLAB_HUB6 are the hub's addresses to it.
+    /// Program and its arguments. The environment variables CATLAB_HUB and CATLAB_HUB6 have the addresses of the hub.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
 
 #[derive(Args)]
 pub(crate) struct FileArguments {
-    /// The net, in TOML.
+    /// Net file in TOML.
     #[arg(value_name = "NET.toml")]
     net: PathBuf,
 }
 
 #[derive(Args)]
 pub(crate) struct CheckArguments {
-    /// The net, in TOML; without it one group as the options say.
-    #[arg(conflicts_with = "Simple")]
+    /// Net file in TOML. Without it the options describe one group.
+    #[arg(conflicts_with = "LinkArguments")]
     net: Option<PathBuf>,
     #[command(flatten)]
-    simple: Simple,
-    /// Writes what was measured as JSON, `-` for standard output.
+    link: LinkArguments,
+    /// Write measurements as JSON; `-` is standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
 /// What JSON holds.
 #[derive(Serialize)]
-struct Told<'t> {
+struct JsonReport<'t> {
     checked: &'t [Checked],
     links: &'t [LinkStatistics],
 }
@@ -122,12 +121,12 @@ struct Told<'t> {
 pub(crate) fn main(command: &NetCommand, stops: &dyn Fn() -> u8) -> ExitCode {
     let done = match command {
         NetCommand::Run(arguments) => run(arguments, stops),
-        NetCommand::Up(arguments) => stay::up(&arguments.net, stops),
-        NetCommand::Down { name } => stay::down(name),
+        NetCommand::Up(arguments) => background::up(&arguments.net, stops),
+        NetCommand::Down { name } => background::down(name),
         NetCommand::List => list(),
         NetCommand::Check(arguments) => check_net(arguments, stops),
-        NetCommand::Clean => removed().map(|()| ExitCode::SUCCESS),
-        NetCommand::Keep(arguments) => stay::keep(&arguments.net, stops),
+        NetCommand::Clean => remove_stale().map(|()| ExitCode::SUCCESS),
+        NetCommand::Keep(arguments) => background::keep(&arguments.net, stops),
     };
     done.unwrap_or_else(|error| {
         eprintln!("catlab net: {error}");
@@ -136,22 +135,22 @@ pub(crate) fn main(command: &NetCommand, stops: &dyn Fn() -> u8) -> ExitCode {
 }
 
 /// Removes what others have left behind, and says so.
-pub(crate) fn removed() -> Result<(), Box<dyn Error>> {
+pub(crate) fn remove_stale() -> Result<(), Box<dyn Error>> {
     for name in links::clean()? {
-        eprintln!("catlab net: removed {name}, whose process is gone");
+        eprintln!("catlab net: removed {name}: its process has exited");
     }
     Ok(())
 }
 
 fn run(arguments: &RunArguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dyn Error>> {
-    let plan = Asked { file: arguments.net.as_deref(), simple: &arguments.simple }.plan()?;
-    let place = arguments.place.as_deref().unwrap_or(&plan.groups[0].name);
-    let index = plan.groups.iter().position(|group| group.name == place);
-    if index.is_none() && place != "hub" {
-        return Err(format!("{place}: the net has no such group").into());
+    let plan = NetSource { file: arguments.net.as_deref(), link: &arguments.link }.plan()?;
+    let wanted = arguments.group.as_deref().unwrap_or(&plan.groups[0].name);
+    let index = plan.groups.iter().position(|group| group.name == wanted);
+    if index.is_none() && wanted != "hub" {
+        return Err(format!("cannot run in group {wanted}: the net has no such group").into());
     }
     program::check(&arguments.command[0])?;
-    removed()?;
+    remove_stale()?;
     let net = Net::make(&plan)?;
     let checked = if arguments.no_check { Vec::new() } else { measure(&net, &CheckPlan::SHORT, stops)? };
     for checked in &checked {
@@ -165,20 +164,20 @@ fn run(arguments: &RunArguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box
     };
     drop(server);
     let links = net.finish()?;
-    tell(arguments.json.as_ref(), &checked, &links)?;
+    report(arguments.json.as_ref(), &checked, &links)?;
     code
 }
 
 fn check_net(arguments: &CheckArguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dyn Error>> {
-    let plan = Asked { file: arguments.net.as_deref(), simple: &arguments.simple }.plan()?;
-    removed()?;
+    let plan = NetSource { file: arguments.net.as_deref(), link: &arguments.link }.plan()?;
+    remove_stale()?;
     let net = Net::make(&plan)?;
     let checked = measure(&net, &CheckPlan::WHOLE, stops)?;
     let links = net.finish()?;
     for checked in &checked {
         eprintln!("{checked}");
     }
-    tell(arguments.json.as_ref(), &checked, &links)?;
+    report(arguments.json.as_ref(), &checked, &links)?;
     if checked.len() < plan.groups.len() {
         return Err("stopped".into());
     }
@@ -199,12 +198,12 @@ fn measure(net: &Net, plan: &CheckPlan, stops: &dyn Fn() -> u8) -> Result<Vec<Ch
 }
 
 /// Writes JSON where it is wanted, and what the links did.
-fn tell(json: Option<&PathBuf>, checked: &[Checked], links: &[LinkStatistics]) -> Result<(), Box<dyn Error>> {
+fn report(json: Option<&PathBuf>, checked: &[Checked], links: &[LinkStatistics]) -> Result<(), Box<dyn Error>> {
     for link in links {
         eprintln!("{link}");
     }
     let Some(path) = json else { return Ok(()) };
-    let text = serde_json::to_string_pretty(&Told { checked, links })? + "\n";
+    let text = serde_json::to_string_pretty(&JsonReport { checked, links })? + "\n";
     if path.as_os_str() == "-" {
         print!("{text}");
         return Ok(());
@@ -214,9 +213,9 @@ fn tell(json: Option<&PathBuf>, checked: &[Checked], links: &[LinkStatistics]) -
 
 fn list() -> Result<ExitCode, Box<dyn Error>> {
     for net in Recorded::all()? {
-        let state = match (net.is_held(), net.is_ready) {
-            (false, _) => "left behind",
-            (true, false) => "being made",
+        let state = match (net.is_running(), net.is_ready) {
+            (false, _) => "left over",
+            (true, false) => "starting",
             (true, true) => "up",
         };
         println!("{}\t{state}\tprocess {}\t{}", net.name, net.pid, net.namespaces.join(" "));

@@ -17,20 +17,20 @@ pub(crate) const EXAMPLES: &str = "Examples:
 /// What can be done with a population.
 #[derive(Subcommand)]
 pub(crate) enum Profile {
-    /// Fits clients, their rates, names, types and transports to a capture.
+    /// Create a population from a capture: clients, rates, names, types and transports.
     #[command(after_help = EXAMPLES)]
     Fit(FitArguments),
 }
 
 #[derive(Args)]
 pub(crate) struct FitArguments {
-    /// Capture (pcap or pcapng, also as .xz) of what clients sent; with the responses in it the share of NXDOMAIN is
-    /// known too.
+    /// Capture of client traffic (pcap or pcapng; .xz is supported). With responses, the share of NXDOMAIN is measured
+    /// too.
     trace: PathBuf,
-    /// The port that servers answer at.
+    /// Server port.
     #[arg(long, default_value_t = trace::DNS_PORT)]
     port: u16,
-    /// Where to write the population; the terminal otherwise.
+    /// Write the population to this file instead of standard output.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     #[command(flatten)]

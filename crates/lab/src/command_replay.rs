@@ -1,6 +1,6 @@
 //! `catlab replay`: a trace once more, at its times, from its sources.
 
-use crate::arguments::Replayed;
+use crate::arguments::ReplayArguments;
 use crate::controller::{self, AgentInput, FleetArguments, Task};
 use crate::watched::Watching;
 use clap::Args;
@@ -17,24 +17,24 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab replay dns.log.gz --server 192.168.1.5 --speed 20 --until 1h --out run2
   catlab replay root.pcap --server 127.0.0.1 --ports tcp=5300 --transport tcp --idle-timeout 10s
   catlab replay root.pcap --server 127.0.0.1:5300 --fast
-  catlab replay day.pcap --server 127.0.0.1:5300 --through \"awk '\\$13 == \\\"AAAA\\\"'\"
+  catlab replay day.pcap --server 127.0.0.1:5300 --filter-command \"awk '\\$13 == \\\"AAAA\\\"'\"
   catlab replay day.pcap --server 127.0.0.1:5300 --unique --transport tcp=0.2,dot=0.05 --do 1
-  catlab replay week.pcap.xz --server 127.0.0.1:5300 --live --through \"python3 change.py\"
+  catlab replay week.pcap.xz --server 127.0.0.1:5300 --stream --filter-command \"python3 change.py\"
   catlab replay day.pcap.xz --server 192.168.1.6 --nats nats://192.168.1.5:4222 --agents 4 --out run5
   catlab trace info --json day.pcap.xz
 
-Each query goes out with the bytes that it had, but for its ID, at its time from the first query on, whatever the
-server does; options and --rules change it on the way as `catlab trace mutate` would. A source keeps to one address,
-port or connection for the whole run. The summary has send_error_us, interval_error_us, rate_error and
-second_rate_error, and all that a run of `catlab load` leaves behind (docs/catlab/replay.md). Connections are closed
-after
---idle-timeout, 20 s if none is said.
-Exit code 0: the run is valid; 1: it is not, and the summary says why; 2: it did not take place.";
+Sends each query with its original bytes, except for its ID, at its original time counted from the first query, however
+slow the server is. Options and --rules change queries on the way, as `catlab trace mutate` does. A source keeps one
+address, port or connection for the whole run. Idle connections are closed after --idle-timeout, 20 s by default. The
+summary has send_error_us, interval_error_us, rate_error and second_rate_error, and everything that `catlab load`
+reports (docs/catlab/replay.md).
+
+Exit code 0: the run is valid; 1: it is INVALID, and the summary says why; 2: the run did not start.";
 
 #[derive(Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    pub(crate) replayed: Replayed,
+    pub(crate) replay: ReplayArguments,
     #[command(flatten)]
     watching: Watching,
     #[command(flatten)]
@@ -52,12 +52,12 @@ pub(crate) fn main(arguments: &Arguments, stops: &dyn Fn() -> u8) -> ExitCode {
 /// Has agents send it, each the sources that are its own.
 fn over_agents(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dyn Error>> {
     let out = arguments.watching.make_folder()?;
-    let (args, replayed) = (controller::forwarded_args(Kind::Replay)?, &arguments.replayed);
+    let (args, replay) = (controller::forwarded_args(Kind::Replay)?, &arguments.replay);
     let mut survey = None;
     let task = |names: &[String], folder: &Path| {
-        let division = replayed.divide(names, folder)?;
+        let division = replay.divide(names, folder)?;
         let origin_ns = division.origin_ns();
-        let authorities = replayed.authorities().map(|path| (Content::Authorities, path));
+        let authorities = replay.authorities().map(|path| (Content::Authorities, path));
         let share = |(path, queries)| AgentInput {
             files: std::iter::once((Content::Trace, path)).chain(authorities.clone()).collect(),
             queries: Some(queries),
@@ -69,7 +69,7 @@ fn over_agents(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode
     let (recording, mut summary, merged) =
         controller::run_on_agents(&arguments.fleet, out.as_ref(), arguments.watching.quiet, task, stops)?;
     if let (Some(figures), Some(survey)) = (&mut summary.replay, &survey) {
-        figures.replay.of_whole(replayed.trace(), replayed.speed(), survey);
+        figures.replay.of_whole(replay.trace(), replay.speed(), survey);
         if let Some(reason) = &survey.damaged {
             summary.validity.valid = false;
             summary.validity.reasons.push(format!("the trace is damaged ({reason}): what came before it was sent"));
@@ -85,8 +85,8 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
     let watching = &arguments.watching;
     // Fail before the trace is read, which may take long.
     let folder = watching.make_folder()?;
-    let mut plan = arguments.replayed.plan(engine::raise_open_files())?;
-    let rules = Rules { lag_p99_max: arguments.replayed.lag_limit, ..Rules::default() };
+    let mut plan = arguments.replay.plan(engine::raise_open_files())?;
+    let rules = Rules { lag_p99_max: arguments.replay.lag_limit, ..Rules::default() };
     let watched = watching.carry_out(&mut plan, folder.as_ref(), rules, |_, _| {}, stops)?;
     let committed = folder.map_or(Ok(()), |out| {
         let manifest = Manifest::new(watched.outcome.started, plan.seed);

@@ -14,28 +14,29 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab report before after --out before-and-after.html
   catlab report run1 kxdpgun.json dnsperf.txt --svg pictures --png pictures
 
-A run is a folder that `catlab load --out` wrote, what `kxdpgun -j` printed, or what dnsperf printed. The page is one
-file that needs no network. An existing page or picture is only replaced with --force. Exit code 0: the page is
-written; 2: it is not.";
+A run is a folder of `catlab load --out`, the output of `kxdpgun -j`, or the output of dnsperf. The page is one file
+that needs no network. An existing page or picture is only replaced with --force.
+
+Exit code 0: the page was written; 2: it was not.";
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Runs; several are drawn over one another.
+    /// Runs. Several runs are drawn into the same charts.
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<PathBuf>,
-    /// The page.
+    /// Output page.
     #[arg(long, default_value = "report.html", value_name = "FILE")]
     out: PathBuf,
     /// Title of the page.
     #[arg(long)]
     title: Option<String>,
-    /// Also single pictures as SVG, for papers and READMEs.
+    /// Also write each chart as an SVG file to this folder.
     #[arg(long, value_name = "DIR")]
     svg: Option<PathBuf>,
-    /// The same as PNG, 1,800 by 840 points.
+    /// Also write each chart as a PNG file (1,800 x 840 pixels) to this folder.
     #[arg(long, value_name = "DIR")]
     png: Option<PathBuf>,
-    /// Replace an existing page and existing pictures.
+    /// Replace an existing page and existing charts.
     #[arg(long)]
     force: bool,
 }

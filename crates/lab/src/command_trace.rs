@@ -39,42 +39,43 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab trace mutate day.pcap --queries --do 1 --transport tcp=0.1 --out other.pcap
   catlab trace anonymize day.pcap --key trace.key --out shown.pcap
 
-Read: pcap and pcapng, dnstap, C-DNS, our text and binary form, dnsperf's query files, Zeek's dns.log, LDplayer's text,
-replay scenarios (.rpl), DNSViz's JSON; packed with gzip, xz, zstd or LZ4 too. In captures, fragments and TCP
-streams are reassembled and tunnels are decoded (docs/catlab/traces.md lists tunnels and links).
-Written: our binary form (.catrace: small, checked, read from any time on), our text, pcap, dnsperf's query files;
-packed when the name ends in .gz or .lz4.
-Exit code 0: read to the end, or as far as whoever reads standard output wanted (--out - | head); 1: the trace is
-damaged, and what came before that stands; 2: it cannot be read at all.";
+Reads pcap, pcapng, dnstap, C-DNS, text and binary traces of catlab, dnsperf query files, dns.log of Zeek, text of
+LDplayer, replay scenarios (.rpl) and JSON of DNSViz. Files may be packed with gzip, xz, zstd or LZ4. In captures,
+fragments and TCP streams are reassembled and tunnels are decoded (docs/catlab/traces.md lists tunnels and links).
+Writes binary traces (.catrace: small, checksummed, seekable), text, pcap and dnsperf query files. Output is packed if
+the name ends in .gz or .lz4.
+
+Exit code 0: read to the end, or standard output was closed (--out - | head); 1: the trace is damaged, and messages
+before the damage were written; 2: the trace cannot be read.";
 
 /// What can be done with a trace.
 #[derive(Subcommand)]
 pub(crate) enum Trace {
-    /// Tells what is in traces, and what of them could not be read.
+    /// Show what traces contain, and what could not be read.
     Info(InfoArguments),
-    /// Writes a trace in another format.
+    /// Convert a trace to another format.
     Convert(ConvertArguments),
     /// Write a part of a trace: a time range, some clients, or only the queries.
     Cut(CutArguments),
-    /// Writes several traces as one, in the order of time.
+    /// Merge several traces in time order.
     Merge(MergeArguments),
-    /// Makes a trace that nobody recorded: queries at an even distance, or as others ask.
+    /// Generate a synthetic trace.
     #[command(after_help = command_trace_synth::EXAMPLES)]
     Synth(Box<SynthArguments>),
-    /// Writes a trace with other transports, names, flags, clients or times.
+    /// Change transports, names, flags, clients or times of a trace.
     #[command(after_help = mutate::EXAMPLES)]
     Mutate(Box<mutate::MutateArguments>),
-    /// Writes a trace that can be shown: pseudonyms for addresses and names, and what else tells of somebody blank.
+    /// Replace addresses and names in a trace by pseudonyms, and blank other identifying data.
     #[command(after_help = anonymize::EXAMPLES)]
     Anonymize(anonymize::AnonymizeArguments),
 }
 
 #[derive(Args)]
 pub(crate) struct InfoArguments {
-    /// Traces; `-` is standard input.
+    /// Traces. `-` is standard input.
     #[arg(required = true)]
     traces: Vec<PathBuf>,
-    /// As JSON, an object a line for each trace.
+    /// Print one JSON object per trace.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -83,7 +84,7 @@ pub(crate) struct InfoArguments {
 
 #[derive(Args)]
 pub(crate) struct ConvertArguments {
-    /// The trace; `-` is standard input.
+    /// Trace. `-` is standard input.
     trace: PathBuf,
     #[command(flatten)]
     read: ReadArguments,
@@ -93,18 +94,18 @@ pub(crate) struct ConvertArguments {
 
 #[derive(Args)]
 pub(crate) struct CutArguments {
-    /// The trace; `-` is standard input.
+    /// Trace. `-` is standard input.
     trace: PathBuf,
-    /// Leave out what was seen earlier than so many seconds after the first message.
+    /// Start this many seconds after the first message.
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0, value_parser = parse_seconds)]
     from: f64,
-    /// Leave out what was seen so many seconds after the first message, or later.
+    /// End this many seconds after the first message.
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     until: Option<f64>,
-    /// No more messages than this.
+    /// End after this many messages.
     #[arg(long, value_name = "N")]
     count: Option<u64>,
-    /// Queries only.
+    /// Keep only queries.
     #[arg(long)]
     queries: bool,
     /// Keep only messages of clients with this address or in this network (192.0.2.0/24). May be given several times.
@@ -118,7 +119,7 @@ pub(crate) struct CutArguments {
 
 #[derive(Args)]
 pub(crate) struct MergeArguments {
-    /// The traces.
+    /// Traces.
     #[arg(required = true, num_args = 2..)]
     traces: Vec<PathBuf>,
     #[command(flatten)]
@@ -196,7 +197,7 @@ pub(crate) fn read(
             Ok(None) => break true,
             Err(error) => {
                 bar.finish_and_clear();
-                eprintln!("{}: {error}; the {count} messages before that stand", path.display());
+                eprintln!("{}: {error}; the {count} messages before that are kept", path.display());
                 break false;
             }
         }
@@ -290,10 +291,10 @@ fn print_text(path: &Path, reader: &Reader, summary: &Summary) {
         }
     }
     if summary.unreadable > 0 {
-        println!("  {} queries have no question that can be read", summary.unreadable);
+        println!("  {} queries have no readable question", summary.unreadable);
     }
     if tally.backwards > 0 {
-        println!("  {} messages were seen earlier than the one before them", tally.backwards);
+        println!("  {} messages have an earlier time than the previous message", tally.backwards);
     }
     print_unread(tally);
 }
@@ -333,7 +334,7 @@ fn convert(arguments: &ConvertArguments) -> Result<bool, Box<dyn Error>> {
         Ok(true)
     })?;
     finish(writer, &arguments.write)?;
-    tell_lost(&arguments.trace, &reader);
+    print_lost(&arguments.trace, &reader);
     Ok(is_whole)
 }
 
@@ -346,7 +347,7 @@ fn stream_bytes(tally: &Tally) -> Option<String> {
 }
 
 /// Prints what could not be read and what was not selected.
-pub(crate) fn tell_lost(path: &Path, reader: &Reader) {
+pub(crate) fn print_lost(path: &Path, reader: &Reader) {
     let path = path.display();
     for (reason, count) in reader.tally().all_unread().filter(|(reason, _)| reason.group() != Group::NoMessage) {
         eprintln!("{path}: {}", reason.line(count));
@@ -358,14 +359,14 @@ pub(crate) fn tell_lost(path: &Path, reader: &Reader) {
 
 fn cut(arguments: &CutArguments) -> Result<bool, Box<dyn Error>> {
     if let Some(until) = arguments.until.filter(|until| *until <= arguments.from) {
-        return Err(format!("--from {} --until {until}: there is no time between the two", arguments.from).into());
+        return Err(format!("cannot cut: --until {until} must be later than --from {}", arguments.from).into());
     }
     let mut reader = open(&arguments.trace, &arguments.read)?;
     let mut writer = create(&arguments.write, &[&arguments.trace])?;
     let first_ns = match reader.next_ns() {
         Ok(first_ns) => first_ns.unwrap_or_default(),
         Err(error) => {
-            eprintln!("{}: {error}; there is no message before that", arguments.trace.display());
+            eprintln!("{}: {error}; there are no messages before that", arguments.trace.display());
             finish(writer, &arguments.write)?;
             return Ok(false);
         }
@@ -388,13 +389,13 @@ fn cut(arguments: &CutArguments) -> Result<bool, Box<dyn Error>> {
     if written == 0 {
         eprintln!("{}: no message was selected; the output is empty", arguments.trace.display());
     }
-    tell_lost(&arguments.trace, &reader);
+    print_lost(&arguments.trace, &reader);
     Ok(is_whole)
 }
 
 fn parse_seconds(text: &str) -> Result<f64, String> {
     let seconds = text.parse().ok().filter(|seconds: &f64| seconds.is_finite() && *seconds >= 0.0);
-    seconds.ok_or_else(|| format!("{text} is no number of seconds from zero on"))
+    seconds.ok_or_else(|| format!("{text} is not a number of seconds; write 0 or more"))
 }
 
 /// The time so many seconds after the first, and a microsecond more or less: it is decided message by message what is
@@ -427,7 +428,7 @@ fn merge(arguments: &MergeArguments) -> Result<bool, Box<dyn Error>> {
             Waiting { at_ns, source, destination, transport, bytes: bytes.to_vec() }
         }),
         Err(error) => {
-            eprintln!("{}: {error}; what came before that stands", path.display());
+            eprintln!("{}: {error}; messages before that are kept", path.display());
             are_whole = false;
             None
         }
@@ -442,6 +443,6 @@ fn merge(arguments: &MergeArguments) -> Result<bool, Box<dyn Error>> {
         }
     }
     finish(writer, &arguments.write)?;
-    readers.iter().for_each(|(path, reader)| tell_lost(path, reader));
+    readers.iter().for_each(|(path, reader)| print_lost(path, reader));
     Ok(are_whole)
 }

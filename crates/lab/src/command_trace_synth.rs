@@ -21,13 +21,13 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab profile fit day.pcap --out day.toml
   catlab trace synth --like day.toml --duration 10m --seed 2 --out day.txt.gz
 
-syn-0 to syn-4 are those of the LDplayer paper (IMC 2018, Table 1): an hour with 1 s, 0.1 s, 10 ms, 1 ms or 0.1 ms from
-one query to the next, each with a name of its own, of clients drawn from 10,000. b-root has the rate of B-Root in that
-paper (38,000 queries a second), its million clients, how unequal they are, and its 3 % over TCP. Times begin at zero.";
+syn-0 to syn-4 are the synthetic traces of the LDplayer paper (IMC 2018, Table 1): one hour with an interval of 1 s,
+0.1 s, 10 ms, 1 ms or 0.1 ms, unique names and 10,000 clients. b-root has the rate of B-Root in that paper (38,000
+queries a second), one million clients with the same skew, and 3 % of TCP. Times start at zero.";
 
 /// clap takes `{n}` for the end of a line; a terminal escape in it that changes nothing keeps it as it is.
-const NAME_HELP: &str = "Name of each query: a pattern with {\x1b[0mn} where its number goes [default: q{\x1b[0mn}.\
-                         example.com, or that of the profile]";
+const NAME_HELP: &str = "Name of each query: a pattern with {\x1b[0mn} for its number [default: \
+                         q{\x1b[0mn}.example.com, or that of the profile]";
 
 /// What an hour of LDplayer's synthetic traces has from one query to the next.
 const SYNTHETIC_US: [(&str, u64); 5] =
@@ -38,43 +38,43 @@ const PATTERN_DEFAULT: &str = "q{n}.example.com";
 
 #[derive(Args)]
 pub(crate) struct SynthArguments {
-    /// From one query to the next, always the same.
+    /// Interval between queries.
     #[arg(long, value_name = "TIME", value_parser = parse_duration, required_unless_present = "like",
           conflicts_with = "like")]
     interval: Option<Duration>,
-    /// As others ask: b-root, syn-0 to syn-4, or a population in TOML (catlab profile fit).
+    /// Profile of the traffic: b-root, syn-0 to syn-4, or a population in TOML (`catlab profile fit`).
     #[arg(long, value_name = "PROFILE")]
     like: Option<String>,
-    /// End after so many queries.
+    /// End after this many queries.
     #[arg(long, value_name = "N")]
     count: Option<u64>,
     /// End at this time of the trace.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Duration>,
-    /// Clients, one of which is drawn for each query [default: 10000].
+    /// Number of clients. Each query has a random one [default: 10000].
     #[arg(long, value_name = "N", conflicts_with = "like")]
     clients: Option<u64>,
     #[arg(long, value_name = "PATTERN", help = NAME_HELP)]
     name: Option<String>,
-    /// Types and their weights [default: A].
+    /// Query types and their weights, such as A:3,AAAA:1 [default: A].
     #[arg(long, value_parser = parse_types, conflicts_with = "like")]
     types: Option<Types>,
-    /// EDNS with this UDP payload size.
+    /// Send EDNS with this UDP payload size.
     #[arg(long, value_name = "BYTES", conflicts_with = "like")]
     edns: Option<u16>,
-    /// DO: ask for signatures.
+    /// Set DO, to request signatures.
     #[arg(long, conflicts_with = "like")]
     dnssec_ok: bool,
-    /// Clear RD; b-root has it clear.
+    /// Clear RD. It is always clear with b-root.
     #[arg(long)]
     no_recurse: bool,
-    /// Addresses of clients: this prefix, one behind the other.
+    /// Prefix of client addresses. They are assigned in order.
     #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = parse_subnet, default_value = "10.0.0.0/8")]
     prefix: (IpAddr, u8),
-    /// Who is asked; with an address alone at the port of the transport.
+    /// Server address. The default port is that of the transport.
     #[arg(long, value_name = "ADDRESS", default_value = "192.0.2.53")]
     server: Server,
-    /// The same seed makes the same trace.
+    /// Seed of the trace.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]

@@ -5,9 +5,9 @@ mod fetch;
 mod harvest;
 mod marks;
 mod merge;
+mod print_report;
 mod sign;
 mod synth;
-mod told;
 
 use clap::Subcommand;
 use std::process::ExitCode;
@@ -15,19 +15,19 @@ use std::process::ExitCode;
 /// What can be done with zones.
 #[derive(Subcommand)]
 pub(crate) enum Zones {
-    /// Rebuilds zones from recorded traffic: a zone file for each, and which address serves which zones.
+    /// Rebuild zones from recorded traffic.
     #[command(after_help = build::EXAMPLES)]
     Build(Box<build::BuildArguments>),
-    /// Asks each question once of a cold resolver, and captures what that asks others.
+    /// Send each question once to a resolver with a cold cache, and capture its upstream traffic.
     #[command(after_help = harvest::EXAMPLES)]
     Harvest(harvest::HarvestArguments),
-    /// Makes one hierarchy of several that were built apart.
+    /// Merge several hierarchies into one.
     #[command(after_help = merge::EXAMPLES)]
     Merge(merge::MergeArguments),
-    /// Signs all zones of a folder anew, from the root down, under a key of one's own.
+    /// Sign all zones of a hierarchy with a new key.
     #[command(after_help = sign::EXAMPLES)]
     Sign(sign::SignArguments),
-    /// Makes a hierarchy up, as large as wanted.
+    /// Generate a synthetic hierarchy of any size.
     #[command(after_help = synth::EXAMPLES)]
     Synth(synth::SynthArguments),
 }

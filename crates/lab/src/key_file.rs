@@ -24,7 +24,7 @@ pub(crate) fn read_or_make(path: &Path, advice: &str) -> Result<[u8; BYTES], Str
             ring::rand::SecureRandom::fill(&random, &mut key).map_err(|_| named(&"no random bytes"))?;
             let digits = HEXLOWER_PERMISSIVE.encode(&key);
             writeln!(file, "{digits}").and_then(|()| file.sync_all()).map_err(|error| named(&error))?;
-            eprintln!("{}: made; {advice}", path.display());
+            eprintln!("{}: created; {advice}", path.display());
             Ok(key)
         }
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
@@ -32,7 +32,7 @@ pub(crate) fn read_or_make(path: &Path, advice: &str) -> Result<[u8; BYTES], Str
             let file = File::open(path).map_err(|error| named(&error))?;
             file.take(KEY_BYTES_MAX).read_to_string(&mut text).map_err(|error| named(&error))?;
             let key = HEXLOWER_PERMISSIVE.decode(text.trim().as_bytes()).ok().and_then(|bytes| bytes.try_into().ok());
-            key.ok_or_else(|| named(&"a key is 64 hexadecimal digits"))
+            key.ok_or_else(|| named(&"not a key: write 64 hexadecimal digits"))
         }
         Err(error) => Err(named(&error)),
     }

@@ -1,7 +1,7 @@
 //! The DNS laboratory: it judges any server, ours or a peer's, by nothing but its answers.
 //!
 //! ```text
-//!   trace | generator --> compare::send (to each server) --> normalise --> judge --> report
+//!   trace | generator --> diff::send (to each server) --> normalise --> judge --> report
 //!   workload, schedule | trace, replay --> engine (send, match) --> measure --> report
 //! ```
 
@@ -52,4 +52,4 @@ pub mod freshness;
 pub mod monitor;
 
 // What came back, side by side.
-pub mod compare;
+pub mod diff;

@@ -128,7 +128,7 @@ pub const TRACE_GAP_MAX: std::time::Duration = RUN_MAX;
 pub const TRACE_BACK_MAX: std::time::Duration = std::time::Duration::from_secs(60);
 /// Receive buffer asked for each socket that is one source's alone.
 pub const SOURCE_BUFFER_BYTES: usize = 256 << 10;
-/// How long a program that changes a trace meanwhile (`--live`) may be there after the end of what it writes.
+/// How long a program that changes a trace meanwhile (`--stream`) may be there after the end of what it writes.
 pub const LIVE_END_MAX: std::time::Duration = std::time::Duration::from_secs(10);
 /// So long after its first query what such a program has written is sent, though it is not as much as may be read
 /// ahead.

@@ -13,9 +13,10 @@ macro_rules! eprintln {
 mod agent;
 mod arguments;
 mod command_agent;
-mod command_answers;
 mod command_capacity;
-mod command_compare_runs;
+mod command_compare;
+mod command_diff;
+mod command_diff_updates;
 mod command_doctor;
 mod command_echo;
 mod command_hierarchy;
@@ -27,7 +28,6 @@ mod command_replay;
 mod command_report;
 mod command_trace;
 mod command_trace_synth;
-mod command_updates;
 mod command_zones;
 mod controller;
 mod key_file;
@@ -35,37 +35,21 @@ mod out_folder;
 mod self_check;
 mod watched;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 const EXAMPLES: &str = "\
 Examples:
-  catlab compare recorded --zone .=root.zone.xz --trace root-server.pcap.xz
-  catlab compare generated --seed 7 --count 100000
-  catlab compare updates --help
   catlab load --server 127.0.0.1:5300 --queries queries.txt --rate 2000 --duration 10s --out run1
-  catlab replay day.pcap.xz --server 127.0.0.1:5300 --out run3
+  catlab replay day.pcap.xz --server 127.0.0.1:5300 --out run2
   catlab report run1
-  catlab compare run1 run2 --threshold 5%";
+  catlab compare run1 run2 --threshold 5%
+  catlab diff recorded --zone .=root.zone.xz --trace root-server.pcap.xz
+  catlab diff generated --seed 7 --count 100000";
 
-const COMPARE_EXAMPLES: &str = "\
-Examples:
-  catlab compare before after --threshold 5%
-  catlab compare recorded --zone .=root.zone.xz --trace root-server.pcap.xz
-  catlab compare generated --seed 7 --count 100000
-  catlab compare updates --help
-
-Two runs: compare p50, p90, p99, p99.9 and the achieved rate by the ratio B/A, with 95 % intervals from 2,000 draws of
-whole seconds. Compare loss, wrong answers and each RCODE by the difference B-A, with 95 % intervals from the counts of
-all queries.
-Verdicts: better; no difference; different (RCODEs only); worse, within the threshold; undecided; WORSE, beyond the
-threshold (a regression).
-Exit code 0: no regression; 1: a regression; 2: the runs cannot be compared; 3: undecided, B looks worse by more than
-the threshold, but this may be chance.";
-
-/// The DNS laboratory: judges any DNS server by nothing but its answers.
+/// Test and benchmark any DNS server as a black box.
 #[derive(Parser)]
 #[command(name = "catlab", version, arg_required_else_help = true, after_help = EXAMPLES)]
 struct Cli {
@@ -75,77 +59,58 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Tells whether run B is slower than run A; with a word, sends the same messages to several servers instead.
-    #[command(args_conflicts_with_subcommands = true, arg_required_else_help = true, after_help = COMPARE_EXAMPLES)]
-    Compare(Compare),
-    /// Finds the highest rate at which a server keeps an objective, with an interval.
+    /// Check whether run B is worse than run A, with confidence intervals.
+    #[command(arg_required_else_help = true, after_help = command_compare::EXAMPLES)]
+    Compare(command_compare::Arguments),
+    /// Send the same messages to several servers and explain each difference.
+    #[command(subcommand, after_help = command_diff::EXAMPLES)]
+    Diff(command_diff::Diff),
+    /// Find the highest query rate at which a server meets an objective.
     #[command(after_help = command_capacity::EXAMPLES)]
     Capacity(Box<command_capacity::Arguments>),
-    /// Looks at this machine before a run: open files, ports, buffers, governor, clock; says what to mend and how.
+    /// Check this machine before a run: open files, ports, buffers, CPU governor, clock.
     #[command(after_help = command_doctor::EXAMPLES)]
     Doctor(command_doctor::Arguments),
-    /// Sends queries at a rate, or as fast as answers come, and tells how the server did.
+    /// Send queries or updates at a given rate, or as fast as the server answers.
     #[command(after_help = command_load::EXAMPLES)]
     Load(Box<command_load::Arguments>),
-    /// Sends the queries of a trace again, at its times and from its sources, and tells how near to them it was.
+    /// Replay a trace against a server, with its original timing and sources.
     #[command(after_help = command_replay::EXAMPLES)]
     Replay(Box<command_replay::Arguments>),
-    /// Populations of clients, out of traces.
+    /// Create populations of clients from traces.
     #[command(subcommand, after_help = command_profile::EXAMPLES)]
     Profile(command_profile::Profile),
-    /// Recorded traffic: what is in it, and the same in another format.
+    /// Inspect, convert, change and anonymize recorded DNS traffic.
     #[command(subcommand, after_help = command_trace::EXAMPLES)]
     Trace(command_trace::Trace),
-    /// Draws runs: figures and pictures on one page that needs no network.
+    /// Draw one or more runs as a self-contained HTML page.
     #[command(after_help = command_report::EXAMPLES)]
     Report(command_report::Arguments),
-    /// Makes one run of several that went on at the same time, of more processes or machines.
+    /// Merge runs of several processes or machines into one run.
     #[command(after_help = command_merge::EXAMPLES)]
     Merge(command_merge::Arguments),
-    /// Namespaces with links of a given round trip, jitter, loss and rate between them, to run programs in.
+    /// Run programs in network namespaces with emulated delay, jitter, loss and bandwidth.
     #[command(subcommand, after_help = command_net::EXAMPLES)]
     Net(command_net::NetCommand),
-    /// Zones for servers under test: rebuilt from recorded traffic, harvested, signed, made up.
+    /// Create zones for servers under test: from recorded traffic, by harvesting, or synthetic.
     #[command(subcommand)]
     Zones(command_zones::Zones),
-    /// All servers of a hierarchy on this machine, for a resolver to walk.
+    /// Emulate all servers of a DNS hierarchy on this machine, for a resolver under test.
     #[command(subcommand, after_help = command_hierarchy::EXAMPLES)]
     Hierarchy(command_hierarchy::HierarchyCommand),
-    /// Carries out shares of runs on this host, for a controller elsewhere (`catlab load|replay --nats`).
+    /// Run a part of a load or replay on this host for a remote controller (`catlab load|replay --nats`).
     #[command(after_help = command_agent::EXAMPLES)]
     Agent(command_agent::Arguments),
-    /// Answers each query with the query, over any transport: what load runs are tried against.
+    /// Serve an echo server that answers each query with the query, over any transport.
     #[command(after_help = command_echo::EXAMPLES)]
     Echo(command_echo::Arguments),
-}
-
-#[derive(Args)]
-struct Compare {
-    #[command(subcommand)]
-    servers: Option<Comparison>,
-    #[command(flatten)]
-    runs: command_compare_runs::Arguments,
-}
-
-#[derive(Subcommand)]
-enum Comparison {
-    #[command(flatten)]
-    Answers(command_answers::Compare),
-    /// UPDATEs to ours and to the peers that take them: RCODE, step of the serial and whole zone after each.
-    #[command(after_help = command_updates::EXAMPLES)]
-    Updates(command_updates::UpdatesArguments),
 }
 
 fn main() -> ExitCode {
     end_with_the_reader();
     match Cli::parse().command {
-        Command::Compare(Compare { servers: Some(Comparison::Answers(compare)), .. }) => {
-            command_answers::main(&compare)
-        }
-        Command::Compare(Compare { servers: Some(Comparison::Updates(arguments)), .. }) => {
-            command_updates::main(&arguments)
-        }
-        Command::Compare(Compare { servers: None, runs }) => command_compare_runs::main(&runs),
+        Command::Compare(arguments) => command_compare::main(&arguments),
+        Command::Diff(diff) => command_diff::main(&diff),
         Command::Capacity(arguments) => command_capacity::main(&arguments, &stops()),
         Command::Doctor(arguments) => command_doctor::main(&arguments),
         Command::Load(arguments) => command_load::main(&arguments, &stops()),
@@ -225,7 +190,7 @@ mod tests {
         }
         for bad in ["0", "-5", "nan"] {
             let error = said("capacity", "--from", bad).unwrap_err();
-            assert!(error.contains("no rate above zero"), "{error}");
+            assert!(error.contains("not a rate above zero"), "{error}");
         }
     }
 

@@ -10,7 +10,7 @@ use lab::live::{Events, Exporter, Live, Marks, View};
 use lab::monitor::Monitor;
 use lab::per_query::PerQuery;
 use lab::report::folder::WriteError;
-use lab::report::{Patience, Recording, Rules, Summary, outline};
+use lab::report::{Recording, Rules, Summary, Timeouts, outline};
 use std::error::Error;
 use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
@@ -19,36 +19,36 @@ use std::time::{Duration, Instant};
 
 #[derive(Args)]
 pub(crate) struct Watching {
-    /// Folder for the run: figures, seconds, histograms (docs/catlab/results.md); `catlab report` draws it.
+    /// Write results to this folder (docs/catlab/results.md). `catlab report` draws them.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]
     force: Force,
-    /// Also one row for each query, in DIR/queries.parquet, when it was planned, when it went out and what came back:
-    /// written while the run goes on, which costs CPU. Rows that cannot be written in time are counted.
+    /// Also write one row per query to DIR/queries.parquet: planned time, send time and outcome. This costs CPU during
+    /// the run. Rows that cannot be written in time are counted.
     #[arg(long, requires = "out")]
     parquet: bool,
-    /// Say nothing while it runs.
+    /// Show no progress.
     #[arg(long, short)]
     pub(crate) quiet: bool,
-    /// Each second as a line of JSON on standard output.
+    /// Print one JSON object per second.
     #[arg(long)]
     json_events: bool,
-    /// Serve the run so far as Prometheus metrics at this address.
+    /// Serve Prometheus metrics of the run at this address.
     #[arg(long, value_name = "ADDRESS:PORT")]
     prometheus: Option<SocketAddr>,
-    /// After the run: wait until these metrics have been read once more, but not for longer.
+    /// After the run, wait up to this long for one more read of the metrics.
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_duration, requires = "prometheus")]
     prometheus_wait: Duration,
-    /// Lines that are appended to this file meanwhile (fault, reload, update or note, then a text) are marks on every
-    /// axis of time.
+    /// Read marks from lines appended to this file during the run: fault, reload, update or note, then a text. They
+    /// appear in all charts over time.
     #[arg(long, value_name = "FILE")]
     marks: Option<PathBuf>,
-    /// Read these each interval, on the clock of the run: pid:4711 with what it started, cgroup:/NAME with the groups
-    /// below it, or http://ADDRESS:PORT/metrics (an address: names are not resolved).
+    /// Monitor these sources: pid:4711 (with its children), cgroup:/NAME (with its subgroups), or
+    /// http://ADDRESS:PORT/metrics. Host names are not resolved.
     #[arg(long, value_name = "SOURCE", value_delimiter = ',', requires = "out")]
     monitor: Vec<String>,
-    /// How often they are read.
+    /// Interval of --monitor.
     #[arg(long, default_value = "1s", value_parser = parse_duration, requires = "monitor")]
     monitor_interval: Duration,
 }
@@ -115,7 +115,7 @@ impl Watching {
             }
             Err(error) => folder.map(|folder| folder.named(error)),
         };
-        let mut recording = Recording { patience: Patience::of(plan), ..Recording::of(&outcome, plan.timeout) };
+        let mut recording = Recording { timeouts: Timeouts::of(plan), ..Recording::of(&outcome, plan.timeout) };
         recording.events = marks.map(|marks| marks.events(outcome.start)).unwrap_or_default();
         recording.samples = monitor.map(|monitor| monitor.finish(outcome.start)).unwrap_or_default();
         // A run that could not begin has no figures: a table of zeros would look like a measurement.

@@ -477,7 +477,7 @@ fn the_same_plan_is_tried_on_an_echo_first_and_marks_are_kept() {
     let checked = std::fs::read_to_string(run.join("self-check.json")).unwrap();
     assert!(checked.contains("\"sent\": 400"), "{checked}");
     let summary = std::fs::read_to_string(run.join("summary.json")).unwrap();
-    assert!(summary.contains("the same plan against an echo in this process"), "{summary}");
+    assert!(summary.contains("the self-check against an echo server"), "{summary}");
     let events = std::fs::read_to_string(run.join("events.jsonl")).unwrap();
     assert!(events.contains("\"kind\":\"fault\",\"text\":\"a line from outside\""), "{events}");
 }

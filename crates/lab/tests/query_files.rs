@@ -134,7 +134,7 @@ fn an_edns_option_is_sent_as_it_is_written() {
     // RFC 6891 6.1.2: code, length, data. The second option has no data.
     assert!(bytes[..length].ends_with(&[0xFD, 0xE9, 0, 3, 0xC0, 0xFF, 0xEE, 0, 3, 0, 0]), "{:?}", &bytes[..length]);
     let (code, error) = load(&["--server", &server, "--queries", &queries, "--edns-option", "65001:xyz"]);
-    assert!(code == 2 && error.contains("xyz is no value in hex"), "{error}");
+    assert!(code == 2 && error.contains("xyz is not a value in hex"), "{error}");
 }
 
 #[test]

@@ -298,7 +298,7 @@ fn a_dependent_query_waits_for_the_answer_before_it() {
                 assert!(arrival.at.duration_since(before) >= DELAY, "{:?}", arrival.at.duration_since(before));
             }
         }
-        assert!(summary.replay.unwrap().replay.dependent);
+        assert!(summary.replay.unwrap().replay.wait_for_answer);
     }
 }
 

@@ -92,7 +92,7 @@ fn options_change_the_same_in_a_replay_as_in_a_file() {
         let meanwhile = arrived(&folder, &path, options);
         assert!(meanwhile == before, "{options:?}: {} and {}", meanwhile.len(), before.len());
         // A program of which each line is kept, and which is given what is changed already.
-        let live = arrived(&folder, &path, &[options, &["--through", "cat", "--live"]].concat());
+        let live = arrived(&folder, &path, &[options, &["--filter-command", "cat", "--stream"]].concat());
         assert!(live == before, "{options:?}: {} and {}", live.len(), before.len());
     }
 }
@@ -128,7 +128,7 @@ fn what_only_a_file_can_have_changed_is_refused() {
     for (option, said) in [
         (&["--shift", "5"][..], "unexpected argument '--shift'"),
         (&["--id", "count"], "unexpected argument '--id'"),
-        (&["--clients", "0"], "there are no clients"),
+        (&["--clients", "0"], "no clients, or more"),
         (&["--transport", "tcp=0.7,dot=0.7"], "share"),
         (&["--transport", "smoke"], "smoke is none of udp, tcp, dot, doh and doq"),
     ] {

@@ -1,4 +1,4 @@
-//! `catlab replay --live`: a program that changes a trace while it is sent, judged by what arrives, by what is said
+//! `catlab replay --stream`: a program that changes a trace while it is sent, judged by what arrives, by what is said
 //! when it fails, and by what it leaves behind.
 #[expect(dead_code, reason = "it is shared with tests that use more of it")]
 #[path = "support/far_end.rs"]
@@ -54,7 +54,9 @@ struct Ran {
 fn command(folder: &Folder, trace: &Path, server: SocketAddr, program: &str, more: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_catlab"));
     command.env_remove("CATLAB_ALLOW").env("TMPDIR", folder.path()).arg("replay").arg(trace);
-    command.args(["--quiet", "--lag-limit", "10s", "--server", &server.to_string(), "--through", program]).args(more);
+    command
+        .args(["--quiet", "--lag-limit", "10s", "--server", &server.to_string(), "--filter-command", program])
+        .args(more);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -120,13 +122,13 @@ fn the_same_arrives_as_from_a_program_that_ran_before() {
     let rules = ["--rules", rules.to_str().unwrap()];
     let program = "awk 'NR % 3 { sub(/ IN A /, \" IN AAAA \"); $15 = \"-\"; print }'";
     let before = ran(&folder, &trace, program, &rules);
-    let live = ran(&folder, &trace, program, &[&rules[..], &["--live"]].concat());
+    let live = ran(&folder, &trace, program, &[&rules[..], &["--stream"]].concat());
     assert_eq!((before.code, live.code), (0, 0), "{} {}", before.text, live.text);
     assert_eq!(live.arrived.len(), 4_000);
     assert!(live.arrived == before.arrived, "{:?} {:?}", before.arrived[0], live.arrived[0]);
     assert_eq!((&live.summary["replay"]["newcomers"], &live.summary["replay"]["queries"]), (&0.into(), &4_000.into()));
     // Out of order, which takes a third run of it.
-    let live = ran(&folder, &trace, "sort -k 7,7nr", &["--live"]);
+    let live = ran(&folder, &trace, "sort -k 7,7nr", &["--stream"]);
     assert_eq!((live.code, live.arrived.len()), (0, 6_000), "{}", live.text);
     assert_eq!(live.summary["replay"]["sorted"], true, "{}", live.text);
 }
@@ -142,12 +144,12 @@ fn a_program_that_fails_the_first_time_sends_nothing() {
         ("kill -SEGV $$", "signal: 11"),
         ("cat >/dev/null", "no query"),
     ] {
-        let Ran { code, text, arrived, .. } = ran(&folder, &trace, program, &["--live"]);
+        let Ran { code, text, arrived, .. } = ran(&folder, &trace, program, &["--stream"]);
         assert!(code == 2 && text.contains(words) && arrived.is_empty(), "{program}: {code} {text}");
     }
     let Ran { code, text, .. } =
-        ran(&folder, &trace, "cat", &["--live", "--nats", "nats://127.0.0.1:1", "--agents", "2"]);
-    assert!(code == 2 && text.contains("--live does not go with --nats"), "{text}");
+        ran(&folder, &trace, "cat", &["--stream", "--nats", "nats://127.0.0.1:1", "--agents", "2"]);
+    assert!(code == 2 && text.contains("--stream does not go with --nats"), "{text}");
 }
 
 #[test]
@@ -161,9 +163,9 @@ fn a_program_that_fails_the_second_time_makes_the_run_invalid() {
         ("false", 0, "exit status: 1"),
     ] {
         let program = first_and_then(&folder, "cat", then);
-        let Ran { code, text, arrived, .. } = ran(&folder, &trace, &program, &["--live"]);
+        let Ran { code, text, arrived, .. } = ran(&folder, &trace, &program, &["--stream"]);
         assert!(code == 1 && arrived.len() == sent, "{then}: {code} {} {text}", arrived.len());
-        assert!(text.contains(words) && text.contains(&format!("--through {program}")), "{then}: {text}");
+        assert!(text.contains(words) && text.contains(&format!("--filter-command {program}")), "{then}: {text}");
     }
 }
 
@@ -173,14 +175,17 @@ fn what_a_program_writes_the_second_time_alone_is_told() {
     let trace = trace(&folder, 500);
     // A twentieth of the queries have another client.
     let program = first_and_then(&folder, "cat", "sed 's/ 10\\.0\\.0\\.7 / 10.9.9.9 /'");
-    let Ran { code, text, summary, arrived } = ran(&folder, &trace, &program, &["--live"]);
+    let Ran { code, text, summary, arrived } = ran(&folder, &trace, &program, &["--stream"]);
     assert_eq!((code, arrived.len(), &summary["replay"]["newcomers"]), (1, 475, &25.into()), "{text}");
     assert!(text.contains("25 queries were of clients that were not there the first time"), "{text}");
     for (then, count) in [("awk 'NR % 2'", 250), ("awk '{ print; print }'", 1_000)] {
         let program = first_and_then(&folder, "cat", then);
-        let Ran { code, text, summary, arrived } = ran(&folder, &trace, &program, &["--live"]);
+        let Ran { code, text, summary, arrived } = ran(&folder, &trace, &program, &["--stream"]);
         assert_eq!((code, arrived.len(), &summary["replay"]["queries_again"]), (1, count, &count.into()), "{text}");
-        assert!(text.contains(&format!("it had {count} queries, the first time 500")), "{text}");
+        assert!(
+            text.contains(&format!("the trace had 500 queries when it was read first, and {count} later")),
+            "{text}"
+        );
     }
 }
 
@@ -198,7 +203,7 @@ fn a_run_begins_before_its_program_has_ended_and_waits_for_no_block() {
     let program = first_and_then(&folder, "cat", slow);
     let far_end = FarEnd::start(Duration::ZERO);
     let start = Instant::now();
-    let output = end_of(command(&folder, &trace, far_end.address, &program, &["--live"]));
+    let output = end_of(command(&folder, &trace, far_end.address, &program, &["--stream"]));
     let arrivals = far_end.end();
     assert_eq!(arrivals.len(), 500, "{}", String::from_utf8_lossy(&output.stdout));
     let after = |index: usize| arrivals[index].at.duration_since(start);
@@ -218,7 +223,7 @@ fn however_much_a_program_writes_memory_is_bounded() {
     // Nobody reads it.
     let silent = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let to = silent.local_addr().unwrap();
-    let mut command = command(&folder, &trace, to, many, &["--live", "--fast", "--timeout", "200ms"]);
+    let mut command = command(&folder, &trace, to, many, &["--stream", "--fast", "--timeout", "200ms"]);
     let mut child = command.args(padded).spawn().unwrap();
     let status = format!("/proc/{}/status", child.id());
     let (start, mut most_kib) = (Instant::now(), 0);
@@ -251,14 +256,14 @@ fn a_program_of_which_no_more_is_wanted_ends_with_all_that_it_started() {
         format!("exec 3<&0; cat <&3 & sleep {long}"),
         format!("sed p; yes nonsense-{long}"),
     ] {
-        let Ran { code, text, arrived, .. } = ran(&folder, &trace, &program, &["--live", "--limit", "50"]);
+        let Ran { code, text, arrived, .. } = ran(&folder, &trace, &program, &["--stream", "--limit", "50"]);
         assert_eq!((code, arrived.len()), (0, 50), "{program}: {text}");
         assert_gone(&long);
     }
     // The user stops a run that a program holds up.
     let program = first_and_then(&folder, "cat", &format!("head -n 50; sleep {other}"));
     let far_end = FarEnd::start(Duration::ZERO);
-    let child = command(&folder, &trace, far_end.address, &program, &["--live"]).spawn().unwrap();
+    let child = command(&folder, &trace, far_end.address, &program, &["--stream"]).spawn().unwrap();
     let start = Instant::now();
     let hangs = |line: &str| line.starts_with("sleep");
     let is_there = || {
@@ -273,7 +278,7 @@ fn a_program_of_which_no_more_is_wanted_ends_with_all_that_it_started() {
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(start.elapsed() < SOON && !text.contains("--through"), "{text}");
+    assert!(start.elapsed() < SOON && !text.contains("--filter-command"), "{text}");
     assert_gone(&other);
     far_end.end();
 }

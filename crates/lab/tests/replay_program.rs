@@ -110,8 +110,8 @@ fn what_cannot_be_is_refused_with_a_sentence() {
         (few.as_path(), "192.0.2.1", &[][..], "add --i-own-this-target"),
         (Path::new("-"), here, &[], "cannot come from a pipe"),
         (&pipe, here, &[], "cannot come from a pipe; write it to a file first"),
-        (&pipe, here, &["--through", "cat"], "cannot come from a pipe"),
-        (&pipe, here, &["--through", "cat", "--live"], "cannot come from a pipe"),
+        (&pipe, here, &["--filter-command", "cat"], "cannot come from a pipe"),
+        (&pipe, here, &["--filter-command", "cat", "--stream"], "cannot come from a pipe"),
         (&empty, here, &[], "empty.txt: no query in it"),
         (&garbage, here, &[], "garbage.bin: no format that is known"),
         (&folder.path().join("missing.pcap"), here, &[], "missing.pcap: No such file"),
@@ -205,7 +205,7 @@ fn what_a_program_makes_of_a_trace_is_sent_and_its_failure_sends_nothing() {
     let spools = folder.path().join("spools");
     std::fs::create_dir(&spools).unwrap();
     let run = |program: &str| {
-        let output = replay(&trace, &address, &["--lag-limit", "10s", "--through", program, "--force", "--out"])
+        let output = replay(&trace, &address, &["--lag-limit", "10s", "--filter-command", program, "--force", "--out"])
             .arg(&out)
             .env("TMPDIR", &spools)
             .output();
@@ -227,11 +227,11 @@ fn what_a_program_makes_of_a_trace_is_sent_and_its_failure_sends_nothing() {
         assert!(code == 2 && error.contains(words) && error.contains("nothing was sent"), "{code} {error}");
     }
     let (code, _, error) = run("cat >/dev/null");
-    assert!(code == 2 && error.contains("--through cat >/dev/null: it wrote no query"), "{code} {error}");
+    assert!(code == 2 && error.contains("--filter-command cat >/dev/null: it wrote no query"), "{code} {error}");
     assert!(!error.contains("catlab-through") && error.contains("nothing was sent"), "{error}");
-    let live = replay(&trace, &address, &["--through", "true", "--live"]).output();
+    let live = replay(&trace, &address, &["--filter-command", "true", "--stream"]).output();
     let (code, _, error) = ended(&live.unwrap());
-    assert!(code == 2 && error.contains("--through true: it wrote no query"), "{code} {error}");
+    assert!(code == 2 && error.contains("--filter-command true: it wrote no query"), "{code} {error}");
 }
 
 /// Bytes of the longest packet that a replay sends of a trace of one source, as who captures it sees them.

@@ -2,10 +2,10 @@
 
 mod support;
 
-use lab::compare::query::Query;
-use lab::compare::response::{Got, Response, Rr, flag};
-use lab::compare::run::{Collected, Plan, free_address};
-use lab::compare::{Tally, ask_all};
+use lab::diff::query::Query;
+use lab::diff::response::{Got, Response, Rr, flag};
+use lab::diff::run::{Collected, Plan, free_address};
+use lab::diff::{Tally, ask_all};
 use lab::peers::{Kind, Peer, ServedZone, Setup, start};
 use lab::trace::{self, Recorded, Transport};
 use std::collections::BTreeMap;

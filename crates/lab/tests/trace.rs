@@ -182,7 +182,7 @@ fn of_a_binary_trace_without_its_end_all_is_there_and_that_is_said() {
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.code() == Some(1) && told["queries"] == 10_000 && told["whole"] == false, "{told}");
-    assert!(error.contains("binary: at ") && error.contains("10000 messages before that stand"), "{error}");
+    assert!(error.contains("binary: at ") && error.contains("10000 messages before that are kept"), "{error}");
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn nobody_has_to_listen() {
         }
         let ended = child.wait_with_output().unwrap();
         assert_eq!(ended.status.code(), Some(0), "{is_heard}");
-        assert_eq!(String::from_utf8_lossy(&ended.stderr).contains("1000 of 1000 messages stay"), is_heard);
+        assert_eq!(String::from_utf8_lossy(&ended.stderr).contains("1000 of 1000 messages kept"), is_heard);
     }
     assert_eq!(std::fs::read(heard).unwrap(), std::fs::read(unheard).unwrap());
     let mut wrong = Command::new(env!("CARGO_BIN_EXE_catlab"));
@@ -256,12 +256,12 @@ fn a_part_that_has_no_time_is_refused() {
     let (file, out) = (folder.file("even.txt"), folder.file("part.txt"));
     trace(&["synth", "--interval", "1s", "--count", "20", "--out", &file]);
     for (options, why) in [
-        (&["--from", "nan"][..], "nan is no number of seconds"),
-        (&["--until", "nan"], "nan is no number of seconds"),
-        (&["--until", "inf"], "inf is no number of seconds"),
-        (&["--from=-1"], "-1 is no number of seconds"),
-        (&["--from", "10", "--until", "5"], "--from 10 --until 5: there is no time between the two"),
-        (&["--from", "5", "--until", "5"], "no time between"),
+        (&["--from", "nan"][..], "nan is not a number of seconds"),
+        (&["--until", "nan"], "nan is not a number of seconds"),
+        (&["--until", "inf"], "inf is not a number of seconds"),
+        (&["--from=-1"], "-1 is not a number of seconds"),
+        (&["--from", "10", "--until", "5"], "cannot cut: --until 5 must be later than --from 10"),
+        (&["--from", "5", "--until", "5"], "must be later"),
     ] {
         let output = run(&[&["cut", &file, "--out", &out], options].concat());
         let error = String::from_utf8(output.stderr).unwrap();
@@ -281,13 +281,13 @@ fn what_gives_no_trace_is_refused_with_a_sentence() {
     std::fs::write(&profile, format!("[[clients]]\ncount = 1\ntransports = {{ udp = 1.0 }}\n{rate}\n")).unwrap();
     for (options, why) in [
         (&["--interval", "1ms"][..], "needs an end"),
-        (&["--interval", "0s", "--duration", "1s"], "say how many"),
+        (&["--interval", "0s", "--duration", "1s"], "needs a count"),
         (&["--interval", "1ms", "--count", "5", "--clients", "0"], "at least one client"),
         (&["--interval", "1ms", "--count", "5", "--prefix", "192.0.2.0/24"], "room for 255 clients"),
         (&["--interval", "1ms", "--count", "5", "--name", "a..b"], "gives no name"),
-        (&["--interval", "1h", "--duration", "200000000h"], "within 100 years"),
-        (&["--interval", "1000h", "--count", "1000000"], "within 100 years"),
-        (&["--like", "b-root", "--duration", "200000000h"], "within 100 years"),
+        (&["--interval", "1h", "--duration", "200000000h"], "longer than 100 years"),
+        (&["--interval", "1000h", "--count", "1000000"], "longer than 100 years"),
+        (&["--like", "b-root", "--duration", "200000000h"], "longer than 100 years"),
         (&["--like", "c-root", "--count", "5"], "b-root"),
         (&["--like", "b-root"], "needs an end"),
         (&["--like", &profile, "--count", "5"], "has no [queries]"),

@@ -91,7 +91,7 @@ fn options_and_rules_make_the_same() {
     assert_eq!(code, 0, "{said}");
     assert_eq!(std::fs::read_to_string(&one).unwrap(), std::fs::read_to_string(&other).unwrap());
     let lines = columns(&one);
-    assert!(!lines.is_empty() && said.contains(&format!("{} of 300 messages stay", lines.len())), "{said}");
+    assert!(!lines.is_empty() && said.contains(&format!("{} of 300 messages kept", lines.len())), "{said}");
     for line in lines {
         let number = &line[6];
         assert_eq!(line[10], format!("q{number}.www{number}.lab.test."));
@@ -109,7 +109,7 @@ fn all_messages_go_through_another_program_and_back() {
     let input = trace(&folder, 20_000);
     let out = path_of(&folder, "out.txt");
     let awk = "awk '{ if ($13 == \"AAAA\") { $13 = \"MX\"; $15 = \"-\" } print }'";
-    let (code, said) = catlab(&["mutate", &input, "--id", "7", "--through", awk, "--out", &out]);
+    let (code, said) = catlab(&["mutate", &input, "--id", "7", "--filter-command", awk, "--out", &out]);
     assert_eq!(code, 0, "{said}");
     let lines = columns(Path::new(&out));
     assert_eq!(lines.len(), 20_000);
@@ -124,12 +124,12 @@ fn a_program_that_fails_is_told_with_its_code_and_what_it_wrote_stands() {
     let folder = Folder::new("mutate-fails");
     let input = trace(&folder, 20_000);
     let out = path_of(&folder, "out.txt");
-    let (code, said) = catlab(&["mutate", &input, "--through", "head -n 3; exit 9", "--out", &out]);
+    let (code, said) = catlab(&["mutate", &input, "--filter-command", "head -n 3; exit 9", "--out", &out]);
     assert_eq!((code, columns(Path::new(&out)).len()), (1, 3), "{said}");
     assert!(said.contains("exit code 9"), "{said}");
-    let (code, said) = catlab(&["mutate", &input, "--through", "no-such-program-anywhere", "--out", &out]);
+    let (code, said) = catlab(&["mutate", &input, "--filter-command", "no-such-program-anywhere", "--out", &out]);
     assert!(code == 1 && said.contains("exit code 127"), "{code} {said}");
-    let (code, said) = catlab(&["mutate", &input, "--through", "head -n 2 | tr a-z ' '; echo x", "--out", &out]);
+    let (code, said) = catlab(&["mutate", &input, "--filter-command", "head -n 2 | tr a-z ' '; echo x", "--out", &out]);
     assert!(code == 0 && said.contains("lost: 3"), "{code} {said}");
 }
 
@@ -142,10 +142,10 @@ fn what_cannot_be_carried_out_is_said() {
     std::fs::write(&rules, "[[rule]]\nrd = true\ntyp = \"A\"\n").unwrap();
     for (words, reason) in [
         (vec!["--rules", rules.as_str()], "unknown field `typ`"),
-        (vec!["--transport", "tcp=0.7,dot=0.7"], "more than 1 together"),
-        (vec!["--speed", "0"], "the speed is more than 0"),
+        (vec!["--transport", "tcp=0.7,dot=0.7"], "add up to more than 1"),
+        (vec!["--speed", "0"], "the speed must be above 0"),
         (vec!["--clients", "100", "--client-prefix", "10.0.0.0/30"], "more than the prefix has"),
-        (vec!["--name", "a..b"], "that gives no name"),
+        (vec!["--name", "a..b"], "does not give a name"),
         (vec!["--add-option", "cookie=00"], "a client cookie has 8 bytes"),
         (vec!["--unique", "--name", "a.b"], "cannot be used with"),
     ] {
@@ -166,7 +166,7 @@ fn a_key_is_made_once_and_gives_the_same_pseudonyms_again() {
             ["anonymize", &input, "--key", &key, "--out", &out].into_iter().chain(more.iter().copied()).collect();
         let (code, said) = catlab(&all);
         assert_eq!(code, 0, "{said}");
-        assert!(said.contains("100 of 100 messages stay"), "{said}");
+        assert!(said.contains("100 of 100 messages kept"), "{said}");
         (columns(Path::new(&out)), said)
     };
     let (first, said) = anonymized("first.txt", &[]);
@@ -190,7 +190,7 @@ fn a_key_is_made_once_and_gives_the_same_pseudonyms_again() {
     }
     std::fs::write(&key, "0011").unwrap();
     let (code, said) = catlab(&["anonymize", &input, "--key", &key, "--out", &path_of(&folder, "no.txt")]);
-    assert!(code == 2 && said.contains("a key is 64 hexadecimal digits"), "{said}");
+    assert!(code == 2 && said.contains("not a key: write 64 hexadecimal digits"), "{said}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Updates at a rate, and how soon they are seen, on the servers that take updates: the program itself, from its
 //! command line to its folder.
 
-use lab::compare::updates::{KINDS, generate, start_all};
+use lab::diff::updates::{KINDS, generate, start_all};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;

@@ -13,11 +13,11 @@ pub fn ip<S: AsRef<str>>(words: &[S]) -> io::Result<()> {
         .args(&words)
         .stdin(Stdio::null())
         .output()
-        .map_err(|error| io::Error::new(error.kind(), format!("ip, of iproute2, cannot be run: {error}")))?;
+        .map_err(|error| io::Error::new(error.kind(), format!("cannot run ip (iproute2): {error}")))?;
     if output.status.success() {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    let hint = if said.contains("not permitted") || said.contains("denied") { "; it takes root" } else { "" };
+    let hint = if said.contains("not permitted") || said.contains("denied") { "; this needs root" } else { "" };
     Err(io::Error::other(format!("ip {}: {}{hint}", words.join(" "), said.trim())))
 }

@@ -22,9 +22,9 @@ pub const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Bytes of a packet on a link.
 pub const MTU: usize = 1_500;
 /// Packets that one direction of a link holds: 30,000 a second with a round trip of 10 s.
-pub const HELD_PACKETS_MAX: usize = 150_000;
+pub const QUEUED_PACKETS_MAX: usize = 150_000;
 /// Bytes that one direction of a link holds.
-pub const HELD_BYTES_MAX: usize = 64 << 20;
+pub const QUEUED_BYTES_MAX: usize = 64 << 20;
 /// Buffers that one direction of a link keeps for the next packets.
 pub const SPARE_BUFFERS_MAX: usize = 4_096;
 /// Bytes of packets that wait for a limited rate, where nothing else is said.
@@ -32,7 +32,7 @@ pub const QUEUE_BYTES: u64 = 256 << 10;
 /// The longest queue for a limited rate.
 pub const QUEUE_BYTES_MAX: u64 = 32 << 20;
 /// Packets that are read of one end before the other has its turn.
-pub const READ_TURN: usize = 64;
+pub const READ_BATCH: usize = 64;
 /// Packets that wait in the kernel for the relay.
 pub const KERNEL_QUEUE_PACKETS: usize = 10_000;
 /// The longest time that a relay looks for what is due instead of sleeping.

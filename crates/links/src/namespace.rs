@@ -19,7 +19,7 @@ impl Namespace {
     /// The name is too long or taken, or this process may not.
     pub fn make(name: &str) -> io::Result<Self> {
         if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains(['/', ' ', '%']) {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{name:?} names no namespace")));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{name:?} is not a name of a namespace")));
         }
         ip(&["netns", "add", name])?;
         let made = Self { name: name.to_owned() };
@@ -82,8 +82,8 @@ mod tests {
     use std::net::UdpSocket;
 
     #[test]
-    fn what_names_no_namespace_is_refused() {
-        for name in ["", "a/b", "sixteen-bytes-x"] {
+    fn invalid_namespace_names_are_refused() {
+        for name in ["", "a/b", "sixteen-bytes-xx"] {
             assert_eq!(Namespace::make(name).unwrap_err().kind(), io::ErrorKind::InvalidInput, "{name}");
         }
     }

@@ -56,7 +56,7 @@ impl Net {
         };
         let has_netem = wants_netem && netem::is_there(&hub);
         if plan.mechanism == Mechanism::Netem && !has_netem {
-            return Err(io::Error::new(io::ErrorKind::Unsupported, "this kernel has no netem; leave it to the relay"));
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "this kernel has no netem; use the relay"));
         }
         let mut net = Self { links: Vec::new(), groups: Vec::new(), hub, plan: plan.clone(), _record: record };
         for (index, group) in plan.groups.iter().enumerate() {
@@ -83,7 +83,8 @@ impl Net {
     }
 
     fn link_by_netem(&self, index: usize, group: &GroupPlan) -> io::Result<Link> {
-        let words = netem::words(&group.shape).map_err(|error| io::Error::new(io::ErrorKind::Unsupported, error))?;
+        let words =
+            netem::arguments(&group.shape).map_err(|error| io::Error::new(io::ErrorKind::Unsupported, error))?;
         let namespace = &self.groups[index];
         veth(namespace, &self.hub, index, &self.plan.networks_of(index))?;
         netem::shape(namespace, UP, &words)?;

@@ -2,7 +2,7 @@
 
 use crate::Namespace;
 use crate::delay::{Loss, Rate, Rtt, Shape};
-use crate::limits::{HELD_PACKETS_MAX, MTU};
+use crate::limits::{MTU, QUEUED_PACKETS_MAX};
 use std::io;
 use std::process::{Command, Stdio};
 
@@ -23,12 +23,12 @@ pub(crate) fn is_exact(shape: &Shape) -> bool {
 }
 
 /// The words for one direction of a shape (tc-netem(8)), or what it cannot do.
-pub(crate) fn words(shape: &Shape) -> Result<String, String> {
+pub(crate) fn arguments(shape: &Shape) -> Result<String, String> {
     let Rtt::Constant(rtt) = shape.rtt else {
-        return Err("netem has one delay for all clients of a group; the relay one for each".into());
+        return Err("netem has one delay for all clients of a group; use the relay for one per client".into());
     };
     if !shape.jitter.is_zero() {
-        return Err("netem's jitter also comes early and changes the order; the relay's does not".into());
+        return Err("jitter of netem can be early and reorders packets; use the relay".into());
     }
     let mut words = format!("delay {}us", rtt.as_micros() / 2);
     let Loss { share, burst } = shape.loss;
@@ -39,7 +39,7 @@ pub(crate) fn words(shape: &Shape) -> Result<String, String> {
     } else if share > 0.0 {
         words += &format!(" loss {:.6}%", 100.0 * share);
     }
-    let mut limit = HELD_PACKETS_MAX as u64;
+    let mut limit = QUEUED_PACKETS_MAX as u64;
     if let Some(Rate { bits, queue_bytes }) = shape.rate {
         // Its bound counts the packets that are delayed as well as those that wait.
         let delayed = bits / 8 * rtt.as_micros() as u64 / 2 / 1_000_000;
@@ -56,7 +56,7 @@ pub(crate) fn shape(namespace: &Namespace, interface: &str, words: &str) -> io::
         .args(line.split(' '))
         .stdin(Stdio::null())
         .output()
-        .map_err(|error| io::Error::new(error.kind(), format!("tc, of iproute2, cannot be run: {error}")))?;
+        .map_err(|error| io::Error::new(error.kind(), format!("cannot run tc (iproute2): {error}")))?;
     if output.status.success() {
         return Ok(());
     }
@@ -74,23 +74,23 @@ mod tests {
 
     #[test]
     fn a_direction_has_half_of_the_round_trip() {
-        assert_eq!(words(&constant()).unwrap(), "delay 10000us limit 150000");
+        assert_eq!(arguments(&constant()).unwrap(), "delay 10000us limit 150000");
         assert!(is_exact(&constant()));
     }
 
     #[test]
-    fn losses_and_rates_are_told_in_its_words() {
+    fn losses_and_rates_become_netem_arguments() {
         let rate = Some(Rate { bits: 8_000_000, queue_bytes: 15_000 });
         let lossy = Shape { loss: Loss { share: 0.01, burst: 1.0 }, rate, ..constant() };
-        assert_eq!(words(&lossy).unwrap(), "delay 10000us loss 1.000000% rate 8000000bit limit 17");
+        assert_eq!(arguments(&lossy).unwrap(), "delay 10000us loss 1.000000% rate 8000000bit limit 17");
         assert!(!is_exact(&lossy));
         let bursts = Shape { loss: Loss { share: 0.2, burst: 4.0 }, ..constant() };
-        assert_eq!(words(&bursts).unwrap(), "delay 10000us loss gemodel 6.250000% 25.000000% limit 150000");
+        assert_eq!(arguments(&bursts).unwrap(), "delay 10000us loss gemodel 6.250000% 25.000000% limit 150000");
     }
 
     #[test]
-    fn what_it_would_do_otherwise_is_not_left_to_it() {
-        assert!(words(&Shape { jitter: Duration::from_millis(1), ..constant() }).is_err());
-        assert!(words(&Shape { rtt: Rtt::List(vec![Duration::ZERO]), ..constant() }).is_err());
+    fn netem_is_not_used_for_what_it_does_differently() {
+        assert!(arguments(&Shape { jitter: Duration::from_millis(1), ..constant() }).is_err());
+        assert!(arguments(&Shape { rtt: Rtt::List(vec![Duration::ZERO]), ..constant() }).is_err());
     }
 }

@@ -112,7 +112,7 @@ mod tests {
     use std::thread;
 
     #[test]
-    fn whatever_is_sent_and_to_whomever_comes_to_the_other_machine() {
+    fn packets_to_any_address_reach_the_other_namespace() {
         let name = format!("p{:06}", std::process::id() % 1_000_000);
         let pair = match Pair::make(&name) {
             Ok(pair) => pair,

@@ -44,7 +44,7 @@ impl Record {
         let linked = fs::hard_link(&draft, &path);
         let _gone = fs::remove_file(&draft);
         linked.map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => io::Error::new(error.kind(), format!("a net {name} is there already")),
+            ErrorKind::AlreadyExists => io::Error::new(error.kind(), format!("the net {name} already exists")),
             kind => io::Error::new(kind, format!("{}: {error}", path.display())),
         })?;
         Ok(Self { file, path })
@@ -53,7 +53,7 @@ impl Record {
     /// Writes down a namespace that is to be made.
     pub(crate) fn note(&mut self, namespace: &str) -> io::Result<()> {
         if Path::new("/var/run/netns").join(namespace).exists() {
-            return Err(io::Error::new(ErrorKind::AlreadyExists, format!("a namespace {namespace} is there already")));
+            return Err(io::Error::new(ErrorKind::AlreadyExists, format!("the namespace {namespace} already exists")));
         }
         writeln!(self.file, "namespace {namespace}")
     }
@@ -121,7 +121,7 @@ impl Recorded {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             text => text?,
         };
-        let none = || io::Error::new(ErrorKind::InvalidData, format!("{} is no record of a net", path.display()));
+        let none = || io::Error::new(ErrorKind::InvalidData, format!("{} is not a record of a net", path.display()));
         Self::parse(name, &text).map(Some).ok_or_else(none)
     }
 
@@ -144,7 +144,7 @@ impl Recorded {
 
     /// Whether the process that made it is still there.
     #[must_use]
-    pub fn is_held(&self) -> bool {
+    pub fn is_running(&self) -> bool {
         start_of(self.pid) == Some(self.start)
     }
 
@@ -153,8 +153,8 @@ impl Recorded {
     /// # Errors
     /// There is no such process any more, or it may not be asked.
     pub fn ask_to_end(&self) -> io::Result<()> {
-        if !self.is_held() {
-            return Err(io::Error::new(ErrorKind::NotFound, format!("the process {} is gone", self.pid)));
+        if !self.is_running() {
+            return Err(io::Error::new(ErrorKind::NotFound, format!("process {} has exited", self.pid)));
         }
         system::terminate(self.pid)
     }
@@ -209,7 +209,7 @@ pub fn clean() -> io::Result<Vec<String>> {
     }
     let _lock = lock()?;
     for net in Recorded::all()? {
-        if !net.is_held() {
+        if !net.is_running() {
             net.remove()?;
             removed.push(net.name);
         }

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn drops_of_what_was_sent_are_read() {
+    fn drops_are_read() {
         let head = "Inter-|   Receive  |  Transmit\n face |bytes ...\n";
         let rows = "    lo: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n   up0: 1 2 3 4 5 6 7 8 9 10 11 42 13 14 15 16\n";
         let table = format!("{head}{rows}");

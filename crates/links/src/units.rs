@@ -14,9 +14,9 @@ pub fn read_duration(text: &str) -> Result<Duration, String> {
         "us" => 1e-6,
         "ms" => 1e-3,
         "s" => 1.0,
-        _ => return Err(format!("{text:?} is no duration; write 20ms, 1.5s or 300us")),
+        _ => return Err(format!("{text:?} is not a duration; write 20ms, 1.5s or 300us")),
     };
-    let number: f64 = number.parse().map_err(|_| format!("{text:?} is no duration; write 20ms"))?;
+    let number: f64 = number.parse().map_err(|_| format!("{text:?} is not a duration; write 20ms"))?;
     let duration = Duration::try_from_secs_f64(number * seconds).map_err(|error| format!("{text:?}: {error}"))?;
     if duration > RTT_MAX {
         return Err(format!("{text:?} is more than {} s", RTT_MAX.as_secs()));
@@ -33,7 +33,7 @@ pub fn read_share(text: &str) -> Result<f64, String> {
     let share = number.trim().parse::<f64>().ok().map(|number| number / scale);
     share
         .filter(|share| (0.0..=1.0).contains(share))
-        .ok_or_else(|| format!("{text:?} is no share; write 0.1% or 0.001"))
+        .ok_or_else(|| format!("{text:?} is not a share; write 0.1% or 0.001"))
 }
 
 /// Reads a rate into bits a second: `100mbit`, `64kbit`, `1gbit`.
@@ -47,12 +47,12 @@ pub fn read_rate(text: &str) -> Result<u64, String> {
         "kbit" => 1e3,
         "mbit" => 1e6,
         "gbit" => 1e9,
-        _ => return Err(format!("{text:?} is no rate; write 100mbit, 64kbit or 1gbit")),
+        _ => return Err(format!("{text:?} is not a rate; write 100mbit, 64kbit or 1gbit")),
     };
-    let number: f64 = number.parse().map_err(|_| format!("{text:?} is no rate; write 100mbit"))?;
+    let number: f64 = number.parse().map_err(|_| format!("{text:?} is not a rate; write 100mbit"))?;
     let bits = (number * scale).round();
     if !(1_000.0..=RATE_BITS_MAX as f64).contains(&bits) {
-        return Err(format!("{text:?} is none of 1kbit to {}gbit", RATE_BITS_MAX / 1_000_000_000));
+        return Err(format!("{text:?} is out of range; write 1kbit to {}gbit", RATE_BITS_MAX / 1_000_000_000));
     }
     Ok(bits as u64)
 }
@@ -62,7 +62,7 @@ pub fn read_rate(text: &str) -> Result<u64, String> {
 /// # Errors
 /// What would have been right.
 pub fn read_network(text: &str) -> Result<(IpAddr, u8), String> {
-    let refused = || format!("{text:?} is no network; write 10.100.0.0/16");
+    let refused = || format!("{text:?} is not a network; write 10.100.0.0/16");
     let (address, length) = text.split_once('/').ok_or_else(refused)?;
     let address: IpAddr = address.parse().map_err(|_| refused())?;
     let most = if address.is_ipv4() { 32 } else { 128 };
@@ -72,7 +72,7 @@ pub fn read_network(text: &str) -> Result<(IpAddr, u8), String> {
         IpAddr::V6(address) => u128::from(address).checked_shl(u32::from(length)).unwrap_or(0) != 0,
     };
     if host_bits {
-        return Err(format!("{text:?}: an address of that network, not the network"));
+        return Err(format!("{text:?} has host bits; write the address of the network"));
     }
     Ok((address, length))
 }
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_people_write_is_read() {
+    fn common_notations_are_read() {
         assert_eq!(read_duration("20ms").unwrap(), Duration::from_millis(20));
         assert_eq!(read_duration("1.5s").unwrap(), Duration::from_millis(1_500));
         assert_eq!(read_share("0.1%").unwrap(), 0.001);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_refused() {
+    fn invalid_values_are_refused() {
         for text in ["20", "ms", "-1ms", "20 parsecs", "1e9s", "61s"] {
             assert!(read_duration(text).is_err(), "{text}");
         }

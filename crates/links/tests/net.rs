@@ -110,7 +110,7 @@ fn a_net_is_written_down_while_it_is_there_and_gone_with_all_of_it_afterwards() 
     let plan = plan('c', vec![group("near", shape(1))]);
     let Some(net) = made(&plan) else { return };
     let found = Recorded::find(&plan.name).unwrap().unwrap();
-    assert!(found.is_held() && found.is_ready && found.pid == std::process::id());
+    assert!(found.is_running() && found.is_ready && found.pid == std::process::id());
     assert_eq!(found.namespaces, [plan.hub(), plan.namespace_of(&plan.groups[0])]);
     assert!(Recorded::all().unwrap().contains(&found));
     assert!(found.namespaces.iter().all(|name| has_namespace(name)));
@@ -132,7 +132,7 @@ fn a_namespace_of_somebody_else_is_left_alone() {
         return;
     };
     let error = Net::make(&plan).unwrap_err();
-    assert!(error.to_string().contains("is there already"), "{error}");
+    assert!(error.to_string().contains("already exists"), "{error}");
     assert!(has_namespace(theirs.name()) && !has_namespace(&plan.hub()));
     assert_eq!(Recorded::find(&plan.name).unwrap(), None);
 }

@@ -1,11 +1,11 @@
 //! dnsperf's query files: a name and a type on each line. They say nothing of time and of clients.
 
 use crate::error::TraceError;
-use crate::held::Held;
 use crate::lines::Lines;
 use crate::message::{Message, Transport};
+use crate::message_queue::MessageQueue;
+use crate::mnemonics;
 use crate::tally::{Tally, Unread};
-use crate::words;
 use std::io::BufRead;
 use std::net::{Ipv4Addr, SocketAddr};
 use wire::Name;
@@ -19,13 +19,13 @@ impl DnsperfReader {
         Self(Lines::new(bytes))
     }
 
-    pub(crate) fn advance(&mut self, held: &mut Held, tally: &mut Tally) -> Result<bool, TraceError> {
+    pub(crate) fn advance(&mut self, queue: &mut MessageQueue, tally: &mut Tally) -> Result<bool, TraceError> {
         let Some(line) = self.0.next("dnsperf")? else { return Ok(false) };
         let line = String::from_utf8_lossy(line);
         let mut words = line.split_whitespace();
         let Some(qname) = words.next().filter(|word| !word.starts_with([';', '#'])) else { return Ok(true) };
         tally.records += 1;
-        let Some(qtype) = words.next().and_then(words::rtype) else {
+        let Some(qtype) = words.next().and_then(mnemonics::rtype) else {
             tally.count(Unread::LineMalformed);
             return Ok(true);
         };
@@ -36,7 +36,7 @@ impl DnsperfReader {
         let bytes = MessageBuilder::query(0, qname.as_ref(), qtype).header(|header| header.rd = true).build();
         let nobody = |port| SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port);
         let (source, destination) = (nobody(0), nobody(53));
-        held.push(Message { at_ns: 0, source, destination, transport: Transport::Udp, bytes: &bytes });
+        queue.push(Message { at_ns: 0, source, destination, transport: Transport::Udp, bytes: &bytes });
         tally.messages += 1;
         Ok(true)
     }

@@ -3,9 +3,9 @@
 //! A log entry of a response may repeat the query: it is told once, by the entry of the query.
 
 use crate::error::TraceError;
-use crate::held::Held;
 use crate::limits::{FRAME_BYTES_AHEAD_MAX, FRAME_BYTES_MAX, FRAMES_AHEAD_MAX};
 use crate::message::{Message, Transport, has_header};
+use crate::message_queue::MessageQueue;
 use crate::tally::{Tally, Unread};
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Read};
@@ -108,7 +108,7 @@ impl DnstapReader {
         Self { bytes, frame: Vec::new(), at: 0, is_ended: false, sides, ahead, ahead_ended: None }
     }
 
-    pub(crate) fn advance(&mut self, held: &mut Held, tally: &mut Tally) -> Result<bool, TraceError> {
+    pub(crate) fn advance(&mut self, queue: &mut MessageQueue, tally: &mut Tally) -> Result<bool, TraceError> {
         if self.sides.is_empty() {
             self.choose();
         }
@@ -126,7 +126,7 @@ impl DnstapReader {
         tally.records += 1;
         match entry(&frame) {
             Ok((side, message)) if self.sides.contains(&side) => {
-                held.push(message);
+                queue.push(message);
                 tally.messages += 1;
             }
             Ok((side, _)) => tally.count(side.not_selected()),
@@ -190,7 +190,7 @@ impl DnstapReader {
                     let value =
                         rest.get(..bytes as usize).ok_or_else(|| self.wrong("a field that ends beyond its frame"))?;
                     if field == FIELD_CONTENT_TYPE && value != CONTENT_TYPE {
-                        return Err(self.wrong("Frame Streams of something else than dnstap"));
+                        return Err(self.wrong("Frame Streams with other contents than dnstap"));
                     }
                     fields = &rest[bytes as usize..];
                 }

@@ -4,9 +4,9 @@
 //! zone has one time, so that none is taken.
 
 use crate::error::TraceError;
-use crate::held::Held;
 use crate::limits::JSON_BYTES_MAX;
 use crate::message::{Message, Transport, has_header};
+use crate::message_queue::MessageQueue;
 use crate::tally::{Tally, Unread};
 use data_encoding::BASE64;
 use serde_json::Value;
@@ -38,11 +38,11 @@ impl DnsvizReader {
         Ok(Self(Some(read)))
     }
 
-    pub(crate) fn advance(&mut self, held: &mut Held, tally: &mut Tally) -> bool {
+    pub(crate) fn advance(&mut self, queue: &mut MessageQueue, tally: &mut Tally) -> bool {
         let Some(read) = self.0.take() else { return false };
         for zone in read.as_object().into_iter().flat_map(|zones| zones.values()) {
             for query in zone["queries"].as_array().into_iter().flatten() {
-                read_query(query, held, tally);
+                read_query(query, queue, tally);
             }
         }
         true
@@ -50,7 +50,7 @@ impl DnsvizReader {
 }
 
 /// The responses to one query: by server, by the address that asked.
-fn read_query(query: &Value, held: &mut Held, tally: &mut Tally) {
+fn read_query(query: &Value, queue: &mut MessageQueue, tally: &mut Tally) {
     let is_tcp = query["options"]["tcp"].as_bool().unwrap_or_default();
     let transport = if is_tcp { Transport::Tcp } else { Transport::Udp };
     for (server, by_client) in query["responses"].as_object().into_iter().flatten() {
@@ -69,7 +69,7 @@ fn read_query(query: &Value, held: &mut Held, tally: &mut Tally) {
             let whole = (place(server, 53), place(client, 0), bytes.ok_or(Unread::LineMalformed));
             match whole {
                 (Ok(source), Ok(destination), Ok(bytes)) if has_header(&bytes) => {
-                    held.push(Message { at_ns: 0, source, destination, transport, bytes: &bytes });
+                    queue.push(Message { at_ns: 0, source, destination, transport, bytes: &bytes });
                     tally.messages += 1;
                 }
                 (Ok(_), Ok(_), Ok(_)) => tally.count(Unread::TooShort),
@@ -90,9 +90,9 @@ mod tests {
             "2001:db8::53": {"2001:db8::1": {"message": null, "error": "TIMEOUT"}}}}]},
             "_meta._dnsviz.": {"version": 1.2}}"#;
         let mut reader = DnsvizReader::new(Box::new(text.as_bytes())).unwrap();
-        let (mut held, mut tally) = (Held::default(), Tally::default());
-        assert!(reader.advance(&mut held, &mut tally) && !reader.advance(&mut held, &mut tally));
-        let message = held.pop().unwrap();
+        let (mut queue, mut tally) = (MessageQueue::default(), Tally::default());
+        assert!(reader.advance(&mut queue, &mut tally) && !reader.advance(&mut queue, &mut tally));
+        let message = queue.pop().unwrap();
         assert_eq!((message.source, message.transport), ("192.0.2.53:53".parse().unwrap(), Transport::Tcp));
         assert!(message.is_response());
         assert_eq!((tally.records, tally.messages, tally.unread(Unread::NoMessage)), (2, 1, 1));

@@ -24,7 +24,7 @@ impl fmt::Display for TraceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(error) => error.fmt(f),
-            Self::Unknown => f.write_str("no format that is known; say which with --format"),
+            Self::Unknown => f.write_str("unknown format; name it with --format"),
             Self::Format { format, at, what } => write!(f, "{format}: at {at}: {what}"),
         }
     }

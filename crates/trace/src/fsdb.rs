@@ -1,11 +1,11 @@
 //! LDplayer's text (Fsdb): the first line names the columns, `#fsdb time src_ip qname qclass qtype protocol`.
 
 use crate::error::TraceError;
-use crate::held::Held;
 use crate::lines::{Lines, columns_of, seconds};
 use crate::message::{Message, Transport};
+use crate::message_queue::MessageQueue;
+use crate::mnemonics;
 use crate::tally::{Tally, Unread};
-use crate::words;
 use std::io::BufRead;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use wire::Name;
@@ -25,7 +25,7 @@ impl FsdbReader {
         Self { lines: Lines::new(bytes), columns: None }
     }
 
-    pub(crate) fn advance(&mut self, held: &mut Held, tally: &mut Tally) -> Result<bool, TraceError> {
+    pub(crate) fn advance(&mut self, queue: &mut MessageQueue, tally: &mut Tally) -> Result<bool, TraceError> {
         let Some(line) = self.lines.next(FORMAT)? else { return Ok(false) };
         let line = String::from_utf8_lossy(line).into_owned();
         if let Some(names) = line.strip_prefix("#fsdb") {
@@ -48,7 +48,7 @@ impl FsdbReader {
                     IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
                 };
                 let destination = SocketAddr::new(nowhere, 53);
-                held.push(Message { at_ns, source, destination, transport, bytes: &bytes });
+                queue.push(Message { at_ns, source, destination, transport, bytes: &bytes });
                 tally.messages += 1;
             }
             Err(unread) => tally.count(unread),
@@ -71,8 +71,8 @@ fn query(
     let source = SocketAddr::new(source.parse().map_err(|_| Unread::LineMalformed)?, 0);
     let transport = protocol.parse().map_err(|()| Unread::OtherProtocol)?;
     let qname: Name = qname.parse().map_err(|_| Unread::NotSendable)?;
-    let qtype = words::rtype(qtype).ok_or(Unread::NotSendable)?;
-    let qclass = words::class(qclass).ok_or(Unread::NotSendable)?;
+    let qtype = mnemonics::rtype(qtype).ok_or(Unread::NotSendable)?;
+    let qclass = mnemonics::class(qclass).ok_or(Unread::NotSendable)?;
     let message = MessageBuilder::new(wire::parse::Header::default()).question(qname.as_ref(), qtype, qclass);
     Ok((at_ns, source, transport, message.build()))
 }

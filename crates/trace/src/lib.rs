@@ -32,12 +32,12 @@ mod dnsperf;
 mod dnstap;
 mod dnsviz;
 mod fsdb;
-mod held;
 mod lines;
+mod message_queue;
+mod mnemonics;
 mod rpl;
 mod text;
-mod words;
-pub use words::{class, opcode, rcode, rtype};
+pub use mnemonics::{class, opcode, rcode, rtype};
 mod zeek;
 // Any of them.
 mod reader;

@@ -8,8 +8,8 @@ use crate::dnstap::{DnstapReader, DnstapSide, is_dnstap};
 use crate::dnsviz::DnsvizReader;
 use crate::error::TraceError;
 use crate::fsdb::FsdbReader;
-use crate::held::Held;
 use crate::message::Message;
+use crate::message_queue::MessageQueue;
 use crate::rpl::RplReader;
 use crate::tally::Tally;
 use crate::text::{MAGIC, TextReader};
@@ -99,7 +99,7 @@ impl Default for Options {
 pub struct Reader {
     source: Source,
     format: Format,
-    held: Held,
+    queue: MessageQueue,
     tally: Tally,
     last_ns: u64,
 }
@@ -215,7 +215,7 @@ fn format_of(first: &[u8], path: &Path) -> Option<Format> {
 
 impl Reader {
     fn new(source: Source, format: Format) -> Self {
-        Self { source, format, held: Held::default(), tally: Tally::default(), last_ns: 0 }
+        Self { source, format, queue: MessageQueue::default(), tally: Tally::default(), last_ns: 0 }
     }
 
     /// Reads from a stream instead of a file.
@@ -234,7 +234,7 @@ impl Reader {
     #[expect(clippy::should_implement_trait, reason = "a message is lent until the next call")]
     pub fn next(&mut self) -> Result<Option<Message<'_>>, TraceError> {
         self.hold()?;
-        let message = self.held.pop();
+        let message = self.queue.pop();
         if let Some(message) = &message {
             self.tally.backwards += u64::from(message.at_ns < self.last_ns);
             self.last_ns = message.at_ns;
@@ -248,7 +248,7 @@ impl Reader {
     /// As [`Reader::next`].
     pub fn next_ns(&mut self) -> Result<Option<u64>, TraceError> {
         self.hold()?;
-        Ok(self.held.first_ns())
+        Ok(self.queue.first_ns())
     }
 
     /// From here on only messages of this time are wanted (nanoseconds since 1970). Others may come all the same: only
@@ -265,19 +265,19 @@ impl Reader {
 
     /// Reads on until there is a message, or the end.
     fn hold(&mut self) -> Result<(), TraceError> {
-        let (held, tally) = (&mut self.held, &mut self.tally);
-        while held.len() == 0 {
+        let (queue, tally) = (&mut self.queue, &mut self.tally);
+        while queue.len() == 0 {
             let goes_on = match &mut self.source {
-                Source::Capture(source) => source.advance(held, tally)?,
-                Source::Dnstap(source) => source.advance(held, tally)?,
-                Source::Cdns(source) => source.advance(held, tally)?,
-                Source::Text(source) => source.advance(held, tally)?,
-                Source::Binary(source) => source.advance(held, tally)?,
-                Source::Dnsperf(source) => source.advance(held, tally)?,
-                Source::Zeek(source) => source.advance(held, tally)?,
-                Source::Fsdb(source) => source.advance(held, tally)?,
-                Source::Rpl(source) => source.advance(held, tally)?,
-                Source::Dnsviz(source) => source.advance(held, tally),
+                Source::Capture(source) => source.advance(queue, tally)?,
+                Source::Dnstap(source) => source.advance(queue, tally)?,
+                Source::Cdns(source) => source.advance(queue, tally)?,
+                Source::Text(source) => source.advance(queue, tally)?,
+                Source::Binary(source) => source.advance(queue, tally)?,
+                Source::Dnsperf(source) => source.advance(queue, tally)?,
+                Source::Zeek(source) => source.advance(queue, tally)?,
+                Source::Fsdb(source) => source.advance(queue, tally)?,
+                Source::Rpl(source) => source.advance(queue, tally)?,
+                Source::Dnsviz(source) => source.advance(queue, tally),
             };
             if !goes_on {
                 break;

@@ -4,12 +4,12 @@
 //! the resolver, are no messages of these servers and count as other records. There is no time in it.
 
 use crate::error::TraceError;
-use crate::held::Held;
 use crate::limits::{RPL_ADDRESSES_MAX, RPL_ENTRY_BYTES_MAX};
 use crate::lines::Lines;
 use crate::message::{Message, Transport};
+use crate::message_queue::MessageQueue;
+use crate::mnemonics;
 use crate::tally::{Tally, Unread};
-use crate::words;
 use std::io::BufRead;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use wire::Name;
@@ -58,7 +58,7 @@ impl RplReader {
         Self { lines: Lines::new(bytes), addresses: None, entry: None }
     }
 
-    pub(crate) fn advance(&mut self, held: &mut Held, tally: &mut Tally) -> Result<bool, TraceError> {
+    pub(crate) fn advance(&mut self, queue: &mut MessageQueue, tally: &mut Tally) -> Result<bool, TraceError> {
         let Self { lines, addresses, entry } = self;
         let at = lines.number + 1;
         let Some(line) = lines.next(FORMAT)? else { return Ok(false) };
@@ -82,7 +82,7 @@ impl RplReader {
                 if let Some(entry) = entry.take() {
                     tally.records += 1;
                     match addresses.as_deref().filter(|_| !entry.is_other).ok_or(Unread::OtherRecord) {
-                        Ok(addresses) => push(&entry, addresses, held, tally),
+                        Ok(addresses) => push(&entry, addresses, queue, tally),
                         Err(unread) => tally.count(unread),
                     }
                 }
@@ -138,7 +138,7 @@ impl Entry {
             "AD" => header.ad = true,
             "CD" => header.cd = true,
             "DO" => self.dnssec_ok = true,
-            _ => match (words::rcode(word).filter(|rcode| rcode.0 < 16), words::opcode(word)) {
+            _ => match (mnemonics::rcode(word).filter(|rcode| rcode.0 < 16), mnemonics::opcode(word)) {
                 (Some(rcode), _) => header.rcode = rcode.0 as u8,
                 (None, Some(opcode)) => header.opcode = opcode,
                 (None, None) => self.is_other = true,
@@ -153,11 +153,11 @@ impl Entry {
         let qname: Name = words.next().ok_or(Unread::LineMalformed)?.parse().map_err(|_| Unread::NotSendable)?;
         let rest: Vec<&str> = words.collect();
         let (qclass, qtype) = match rest[..] {
-            [qclass, qtype] => (words::class(qclass).ok_or(Unread::NotSendable)?, qtype),
+            [qclass, qtype] => (mnemonics::class(qclass).ok_or(Unread::NotSendable)?, qtype),
             [qtype] => (Class::IN, qtype),
             _ => return Err(Unread::LineMalformed),
         };
-        let qtype = words::rtype(qtype).ok_or(Unread::NotSendable)?;
+        let qtype = mnemonics::rtype(qtype).ok_or(Unread::NotSendable)?;
         let mut message = MessageBuilder::new(self.header).question(qname.as_ref(), qtype, qclass);
         let options = LoadOptions { ttl: Some(3_600), ..LoadOptions::default() };
         for (section, text) in Section::ALL.into_iter().zip(&self.records) {
@@ -176,7 +176,7 @@ impl Entry {
 }
 
 /// The response of an entry, from each address.
-fn push(entry: &Entry, addresses: &[IpAddr], held: &mut Held, tally: &mut Tally) {
+fn push(entry: &Entry, addresses: &[IpAddr], queue: &mut MessageQueue, tally: &mut Tally) {
     if !entry.header.qr || entry.header.opcode != Opcode::QUERY {
         return tally.count(Unread::OtherRecord);
     }
@@ -191,7 +191,7 @@ fn push(entry: &Entry, addresses: &[IpAddr], held: &mut Held, tally: &mut Tally)
         let source = SocketAddr::new(*address, 53);
         let nobody = if address.is_ipv4() { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { Ipv6Addr::UNSPECIFIED.into() };
         let destination = SocketAddr::new(nobody, 0);
-        held.push(Message { at_ns: 0, source, destination, transport: Transport::Udp, bytes: &bytes });
+        queue.push(Message { at_ns: 0, source, destination, transport: Transport::Udp, bytes: &bytes });
         tally.messages += 1;
     }
     tally.further_messages += addresses.len() as u64 - 1;
@@ -203,9 +203,9 @@ mod tests {
 
     fn read(text: &'static str) -> (Vec<(SocketAddr, Vec<u8>)>, Tally) {
         let mut reader = RplReader::new(Box::new(text.as_bytes()));
-        let (mut held, mut tally, mut messages) = (Held::default(), Tally::default(), Vec::new());
-        while reader.advance(&mut held, &mut tally).unwrap() {
-            while let Some(message) = held.pop() {
+        let (mut queue, mut tally, mut messages) = (MessageQueue::default(), Tally::default(), Vec::new());
+        while reader.advance(&mut queue, &mut tally).unwrap() {
+            while let Some(message) = queue.pop() {
                 messages.push((message.source, message.bytes.to_vec()));
             }
         }

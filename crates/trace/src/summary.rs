@@ -2,7 +2,7 @@
 
 use crate::limits::CLIENT_COUNT_MAX;
 use crate::message::{Message, Transport};
-use crate::words;
+use crate::mnemonics;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use wire::parse::{FirstQuestion, Header};
@@ -56,15 +56,15 @@ impl Summary {
         if message.is_response() {
             self.responses += 1;
             let rcode = whole.map_or(wire::Rcode(header.rcode.into()), |message| message.rcode());
-            *self.rcodes.entry(words::rcode_word(rcode)).or_default() += 1;
+            *self.rcodes.entry(mnemonics::rcode_mnemonic(rcode)).or_default() += 1;
             return;
         }
         self.queries += 1;
         self.transports[message.transport as usize] += 1;
         self.ipv6 += u64::from(message.source.is_ipv6());
-        *self.opcodes.entry(words::opcode_word(header.opcode)).or_default() += 1;
+        *self.opcodes.entry(mnemonics::opcode_mnemonic(header.opcode)).or_default() += 1;
         match FirstQuestion::read(message.bytes) {
-            Ok(question) => *self.qtypes.entry(words::rtype_word(question.qtype)).or_default() += 1,
+            Ok(question) => *self.qtypes.entry(mnemonics::rtype_mnemonic(question.qtype)).or_default() += 1,
             Err(_) => self.unreadable += 1,
         }
         if let Some(edns) = whole.and_then(|message| message.edns()) {

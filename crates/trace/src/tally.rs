@@ -79,11 +79,11 @@ impl Group {
 
 reasons! {
     /// A kind of link that is not known.
-    LinkUnknown, "link_unknown", Lost, "on a kind of link that is not known";
+    LinkUnknown, "link_unknown", Lost, "on an unknown kind of link";
     /// No IP packet in the frame.
     NotIp, "not_ip", NoMessage, "no IP packet";
     /// Headers that contradict one another, or end before they should.
-    HeaderMalformed, "header_malformed", Lost, "headers contradict one another or end early";
+    HeaderMalformed, "header_malformed", Lost, "inconsistent or short headers";
     /// Neither UDP nor TCP.
     OtherProtocol, "other_protocol", NoMessage, "neither UDP nor TCP";
     /// At none of the ports that were asked for.
@@ -109,21 +109,21 @@ reasons! {
     /// A control message between the endpoints of a tunnel.
     TunnelControl, "tunnel_control", NoMessage, "a control message of a tunnel";
     /// Less of the packet was captured than it had.
-    CutShort, "cut_short", Lost, "captured in part only (snap length)";
+    CutShort, "cut_short", Lost, "captured only in part (snap length)";
     /// A fragment, which waits for the others; the last one gives the packet.
-    Fragment, "fragment", NoMessage, "a fragment; the last one gives the packet";
+    Fragment, "fragment", NoMessage, "a fragment; counted with the last one";
     /// A second copy of a fragment from a capture at two places.
     FragmentAgain, "fragment_again", NoMessage, "a second copy of a fragment, within 0.1 s";
     /// A fragment of a packet whose others never came, or were too many.
-    FragmentAlone, "fragment_alone", Lost, "a fragment whose others are missing";
+    FragmentAlone, "fragment_alone", Lost, "a fragment of an incomplete packet";
     /// A segment without data: it opens or closes a connection, or acknowledges.
     SegmentEmpty, "segment_empty", NoMessage, "a TCP segment without data";
     /// A segment that was sent again.
-    SegmentAgain, "segment_again", NoMessage, "a TCP segment that was sent again";
+    SegmentAgain, "segment_again", NoMessage, "a retransmitted TCP segment";
     /// A segment that begins, continues or ends a message that another one gives whole.
     SegmentPart, "segment_part", NoMessage, "part of a message that spans TCP segments";
     /// A segment of a stream whose beginning was not captured, or of which a part is missing, where no message begins.
-    SegmentAdrift, "segment_adrift", Lost, "in a TCP stream whose beginning or a part is missing";
+    SegmentAdrift, "segment_adrift", Lost, "in an incomplete TCP stream";
     /// Shorter than a header.
     TooShort, "too_short", Lost, "shorter than a DNS header";
     /// A record of another kind: statistics, names of hosts, comments.
@@ -147,7 +147,7 @@ reasons! {
     /// A line that does not say what its format wants.
     LineMalformed, "line_malformed", Lost, "a line that cannot be read";
     /// A name or a type that no message can have.
-    NotSendable, "not_sendable", Lost, "a name or type that no message can have";
+    NotSendable, "not_sendable", Lost, "a name or type that cannot be in a message";
 }
 
 impl Unread {

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_found_once_holds() {
+    fn earlier_fuzz_findings_stay_fixed() {
         for line in FOUND.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
             let (name, hex) = line.split_once(' ').unwrap();
             let target = TARGETS.into_iter().find(|target| target.name == name).unwrap();

@@ -9,11 +9,11 @@
 //! the columns do not say is gone.
 
 use crate::error::TraceError;
-use crate::held::Held;
 use crate::lines::{Lines, place, seconds};
 use crate::message::{Message, Transport, has_header};
+use crate::message_queue::MessageQueue;
+use crate::mnemonics;
 use crate::tally::{Tally, Unread};
-use crate::words;
 use data_encoding::HEXLOWER_PERMISSIVE;
 use std::io::{self, BufRead, Write};
 use std::net::SocketAddr;
@@ -37,7 +37,7 @@ impl TextReader {
         Self(Lines::new(bytes))
     }
 
-    pub(crate) fn advance(&mut self, held: &mut Held, tally: &mut Tally) -> Result<bool, TraceError> {
+    pub(crate) fn advance(&mut self, queue: &mut MessageQueue, tally: &mut Tally) -> Result<bool, TraceError> {
         let Some(line) = self.0.next(FORMAT)? else { return Ok(false) };
         if line.is_empty() || line.starts_with(b"#") {
             return Ok(true);
@@ -46,7 +46,7 @@ impl TextReader {
         match std::str::from_utf8(line).map_err(|_| Unread::LineMalformed).and_then(read) {
             Ok(line) => {
                 let Line { at_ns, source, destination, transport, bytes } = line;
-                held.push(Message { at_ns, source, destination, transport, bytes: &bytes });
+                queue.push(Message { at_ns, source, destination, transport, bytes: &bytes });
                 tally.messages += 1;
             }
             Err(unread) => tally.count(unread),
@@ -92,12 +92,13 @@ fn read(line: &str) -> Result<Line, Unread> {
 
 /// The message that the columns from `id` on say.
 fn compose([id, opcode, rcode, flags, qname, qclass, qtype, edns, _]: [&str; 9]) -> Result<Vec<u8>, Unread> {
-    let known = |rcode: &&str| (0..16).map(Rcode).any(|known| words::rcode_word(known) == **rcode);
-    let rcode =
-        Some(rcode).filter(known).and_then(|rcode| (0..16).map(Rcode).find(|known| words::rcode_word(*known) == rcode));
+    let known = |rcode: &&str| (0..16).map(Rcode).any(|known| mnemonics::rcode_mnemonic(known) == **rcode);
+    let rcode = Some(rcode)
+        .filter(known)
+        .and_then(|rcode| (0..16).map(Rcode).find(|known| mnemonics::rcode_mnemonic(*known) == rcode));
     let mut header = Header {
         id: id.parse().map_err(|_| Unread::LineMalformed)?,
-        opcode: words::opcode(opcode).ok_or(Unread::LineMalformed)?,
+        opcode: mnemonics::opcode(opcode).ok_or(Unread::LineMalformed)?,
         rcode: rcode.ok_or(Unread::LineMalformed)?.0 as u8,
         ..Header::default()
     };
@@ -107,8 +108,8 @@ fn compose([id, opcode, rcode, flags, qname, qclass, qtype, edns, _]: [&str; 9])
     let mut message = MessageBuilder::new(header);
     if qname != "-" {
         let qname: Name = qname.parse().map_err(|_| Unread::NotSendable)?;
-        let qtype = words::rtype(qtype).ok_or(Unread::NotSendable)?;
-        message = message.question(qname.as_ref(), qtype, words::class(qclass).ok_or(Unread::NotSendable)?);
+        let qtype = mnemonics::rtype(qtype).ok_or(Unread::NotSendable)?;
+        message = message.question(qname.as_ref(), qtype, mnemonics::class(qclass).ok_or(Unread::NotSendable)?);
     }
     if edns != "-" {
         let (payload, dnssec_ok) = edns.strip_suffix(",do").map_or((edns, false), |payload| (payload, true));
@@ -167,17 +168,19 @@ fn columns_of(bytes: &[u8]) -> [String; 8] {
     // Of a message that is malformed behind it, the question may stand.
     let question = wire::parse::FirstQuestion::read(bytes).ok().filter(|_| header.counts[0] > 0);
     let [qname, qclass, qtype] = match &question {
-        Some(question) => {
-            [question.qname.to_string(), words::class_word(question.qclass), words::rtype_word(question.qtype)]
-        }
+        Some(question) => [
+            question.qname.to_string(),
+            mnemonics::class_mnemonic(question.qclass),
+            mnemonics::rtype_mnemonic(question.qtype),
+        ],
         None => ["-", "-", "-"].map(str::to_owned),
     };
     let edns = message
         .and_then(|message| message.edns())
         .map_or_else(|| "-".to_owned(), |edns| format!("{}{}", edns.payload, if edns.dnssec_ok { ",do" } else { "" }));
     let flags = if flags.is_empty() { "-".to_owned() } else { flags.join(",") };
-    let opcode = words::opcode_word(header.opcode);
-    [header.id.to_string(), opcode, words::rcode_word(rcode), flags, qname, qclass, qtype, edns]
+    let opcode = mnemonics::opcode_mnemonic(header.opcode);
+    [header.id.to_string(), opcode, mnemonics::rcode_mnemonic(rcode), flags, qname, qclass, qtype, edns]
 }
 
 #[cfg(test)]
@@ -213,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_columns_cannot_say_is_kept_in_base_16() {
+    fn messages_that_columns_cannot_express_are_kept_in_hex() {
         let name: Name = "example.".parse().unwrap();
         let bytes = MessageBuilder::query(1, name.as_ref(), wire::Rtype::A).option(10, &[7; 8]).build();
         let (line, back) = round_trip(&message(&bytes));
@@ -222,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_none_are_told() {
+    fn malformed_lines_are_counted() {
         let good = "1.5 ::1 1 ::1 53 tcp 1 QUERY NOERROR - . IN NS - -";
         assert!(read(good).is_ok());
         for (wrong, why) in [

@@ -4,7 +4,7 @@ use crate::binary::BinaryWriter;
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::message::{Message, Transport};
 use crate::reader::Format;
-use crate::{text, words};
+use crate::{mnemonics, text};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use lz4_flex::frame::{AutoFinishEncoder, FrameEncoder};
@@ -65,7 +65,7 @@ impl Writer {
             Format::Binary => binary.begin(out.write())?,
             Format::Capture => begin_capture(out.write())?,
             other => {
-                let what = format!("{} is read and not written; write pcap, text, binary or dnsperf", other.label());
+                let what = format!("cannot write {}; write pcap, text, binary or dnsperf", other.label());
                 return Err(io::Error::new(io::ErrorKind::Unsupported, what));
             }
         }
@@ -92,7 +92,7 @@ impl Writer {
             }
             Format::Dnsperf => match wire::parse::FirstQuestion::read(message.bytes) {
                 Ok(question) if !message.is_response() => {
-                    let qtype = words::rtype_word(question.qtype);
+                    let qtype = mnemonics::rtype_mnemonic(question.qtype);
                     writeln!(self.out.write(), "{} {qtype}", question.qname)
                 }
                 _ => {

@@ -2,9 +2,9 @@
 //! bytes of responses, so only queries are read. Zeek also logs NetBIOS, mDNS and LLMNR; their ports differ from DNS.
 
 use crate::error::TraceError;
-use crate::held::Held;
 use crate::lines::{Lines, columns_of, place, seconds};
 use crate::message::{Message, Transport};
+use crate::message_queue::MessageQueue;
 use crate::tally::{Tally, Unread};
 use serde_json::{Map, Value};
 use std::io::BufRead;
@@ -37,7 +37,7 @@ impl ZeekReader {
         Self { lines: Lines::new(bytes), ports, columns: None, qclass: None, rd: None }
     }
 
-    pub(crate) fn advance(&mut self, held: &mut Held, tally: &mut Tally) -> Result<bool, TraceError> {
+    pub(crate) fn advance(&mut self, queue: &mut MessageQueue, tally: &mut Tally) -> Result<bool, TraceError> {
         let number = self.lines.number + 1;
         let Some(line) = self.lines.next(FORMAT)? else { return Ok(false) };
         let line = String::from_utf8_lossy(line);
@@ -64,7 +64,7 @@ impl ZeekReader {
         };
         match read.and_then(|query| self.at_port(query)) {
             Ok((at_ns, source, destination, transport, bytes)) => {
-                held.push(Message { at_ns, source, destination, transport, bytes: &bytes });
+                queue.push(Message { at_ns, source, destination, transport, bytes: &bytes });
                 tally.messages += 1;
             }
             Err(unread) => tally.count(unread),

@@ -36,12 +36,12 @@ const LABEL_BYTES: usize = 6;
 
 /// What a message tells: labels of its names, and addresses.
 #[derive(Default)]
-struct Told {
+struct Observed {
     labels: BTreeSet<Vec<u8>>,
     addresses: BTreeSet<Vec<u8>>,
 }
 
-impl Told {
+impl Observed {
     fn name(&mut self, name: NameRef<'_>) {
         self.labels.extend(name.labels().map(<[u8]>::to_ascii_lowercase));
     }
@@ -155,16 +155,16 @@ fn check(path: &Path, lengths: Lengths, [plain, hidden]: &mut [Writer; 2]) {
     let key = Key::new(std::array::from_fn(|at| at as u8));
     let mut anonymizer = Anonymizer::new(&key, Anonymization { lengths, ..Anonymization::default() });
     let mut reader = open(path, &Options::default()).unwrap();
-    let (mut all, mut pairs, mut out) = (Told::default(), Pairs::default(), Vec::new());
+    let (mut all, mut pairs, mut out) = (Observed::default(), Pairs::default(), Vec::new());
     while let Some(message) = reader.next().unwrap() {
         let Some(after) = anonymizer.apply(&message) else { continue };
         plain.write(&message).unwrap();
         hidden.write(&after).unwrap();
         let without = without_those_that_stay(after.bytes);
         out.extend_from_slice(&without);
-        let told = Told::of(&message);
+        let told = Observed::of(&message);
         assert_eq!(told.found_in(&without), None, "{}: {:?}", path.display(), after.bytes);
-        assert!(told.addresses.is_disjoint(&Told::of(&after).addresses), "{}", path.display());
+        assert!(told.addresses.is_disjoint(&Observed::of(&after).addresses), "{}", path.display());
         let [before, after] = [&message, &after].map(|message| Message::parse(message.bytes).ok());
         if let (Lengths::Keep, Some(before), Some(after)) = (lengths, before, after) {
             before.questions().zip(after.questions()).for_each(|(a, b)| pairs.add(a.qname.as_ref(), b.qname.as_ref()));

@@ -41,9 +41,9 @@ fn query(number: u16) -> Vec<u8> {
 }
 
 /// What a trace has: time, source and number of each message, in the order in which they come; and the tally.
-type Told = (Vec<(u64, SocketAddr, u16)>, Tally);
+type ReadResult = (Vec<(u64, SocketAddr, u16)>, Tally);
 
-fn read(name: &str, packets: &[(u64, Vec<u8>)]) -> Told {
+fn read(name: &str, packets: &[(u64, Vec<u8>)]) -> ReadResult {
     let words = |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<_>>();
     let mut capture = words(&[0xA1B2_3C4D, 0x0002_0004, 0, 0, 65_535, 101]);
     for (at_ns, packet) in packets {

@@ -5,7 +5,7 @@ use clap::Parser;
 use lab::engine::{self, Plan, Progress};
 use lab::fleet::{Assignment, Content, InputFile, Kind, Phase, pack, wall_ns};
 use lab::replay::Partition;
-use lab::report::{Manifest, Patience, Recording, Rules, Summary, busiest, folder};
+use lab::report::{Manifest, Recording, Rules, Summary, Timeouts, busiest, folder};
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -83,9 +83,9 @@ impl PreparedRun {
             }
             Command::Replay(mut arguments) => {
                 let (index, count) = (assignment.index as u32, assignment.count as u32);
-                arguments.replayed.partition = Some(Partition { origin_ns: assignment.origin_ns, index, count });
-                let plan = arguments.replayed.plan(engine::raise_open_files()).map_err(|error| error.to_string())?;
-                (plan, arguments.replayed.lag_limit)
+                arguments.replay.partition = Some(Partition { origin_ns: assignment.origin_ns, index, count });
+                let plan = arguments.replay.plan(engine::raise_open_files()).map_err(|error| error.to_string())?;
+                (plan, arguments.replay.lag_limit)
             }
             _ => return Err("no plan that an agent carries out".into()),
         };
@@ -119,7 +119,7 @@ impl PreparedRun {
         let outcome = outcome.map_err(|error| error.to_string())?;
         sent.store(outcome.total.sent, Ordering::Relaxed);
         let summary = Summary::new(&plan, &outcome, &self.rules);
-        let recording = Recording { patience: Patience::of(&plan), ..Recording::of(&outcome, plan.timeout) };
+        let recording = Recording { timeouts: Timeouts::of(&plan), ..Recording::of(&outcome, plan.timeout) };
         let manifest = Manifest { command: self.line, ..Manifest::new(outcome.started, plan.seed) };
         let run = folder.run();
         std::fs::create_dir_all(&run).map_err(|error| format!("{}: {error}", run.display()))?;

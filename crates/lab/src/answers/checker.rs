@@ -2,7 +2,7 @@
 
 use super::expected::Right;
 use super::{AnswerCheck, Difference, Expected, Fingerprint, Recorder, WrongAnswer, text};
-use crate::compare::Response;
+use crate::diff::Response;
 use crate::limits::{RIGHT_BYTES_KEPT_MAX, WRONG_ANSWERS_TOLD_MAX};
 use crate::measure::Checked;
 use std::collections::HashSet;

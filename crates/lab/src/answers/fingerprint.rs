@@ -1,7 +1,7 @@
 //! What of an answer is compared, small enough to keep for each of a million questions.
 
-use crate::compare::Response;
-use crate::compare::response::{Rr, Section, flag};
+use crate::diff::Response;
+use crate::diff::response::{Rr, Section, flag};
 use ring::digest::{Context, SHA256};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;

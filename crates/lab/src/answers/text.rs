@@ -1,6 +1,6 @@
 //! An answer as a person reads it.
 
-use crate::compare::Response;
+use crate::diff::Response;
 use domain::base::{Message, RecordSection};
 use domain::rdata::AllRecordData;
 use wire::name::NameRef;
@@ -14,7 +14,7 @@ const TEXT_BYTES_MAX: usize = 500;
 /// RCODE, answer and authority section.
 pub(super) fn of(message: &[u8], response: &Response) -> String {
     let mut text = format!("{:?}", response.rcode);
-    if response.flags[crate::compare::response::flag::TC] {
+    if response.flags[crate::diff::response::flag::TC] {
         text += ", truncated";
     } else if let Ok(message) = Message::from_slice(message) {
         for (what, section) in [("answer", message.answer()), ("authority", message.authority())] {

@@ -10,7 +10,7 @@ use std::time::Duration;
 #[derive(Args)]
 #[command(next_help_heading = "Connections: TCP, DoT, DoH, DoQ")]
 pub(crate) struct Connections {
-    /// Connections of each thread; they are opened before the run.
+    /// Connections per thread. They are opened before the run.
     #[arg(long, default_value_t = 8, value_parser = parse_connections)]
     pub(crate) connections: usize,
     #[command(flatten)]
@@ -21,32 +21,32 @@ pub(crate) struct Connections {
 #[derive(Args)]
 #[command(next_help_heading = "Connections: TCP, DoT, DoH, DoQ")]
 pub(crate) struct Usage {
-    /// Queries that wait on one connection.
+    /// Queries in flight per connection.
     #[arg(long, default_value_t = CONNECTION_IN_FLIGHT_DEFAULT)]
     pipeline: usize,
     /// Close a connection after this many queries and open another one (at least 1). Without this option there is no
     /// limit.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     queries_per_connection: Option<u64>,
-    /// Silence after which a connection is closed.
+    /// Close a connection that is idle for this long.
     #[arg(long, value_parser = parse_duration)]
     idle_timeout: Option<Duration>,
-    /// How long a connection and its handshake may take.
+    /// Timeout of a connection attempt including its handshake.
     #[arg(long, default_value = "5s", value_parser = parse_duration)]
     pub(crate) handshake_timeout: Duration,
-    /// The name that the server's certificate must have; its address otherwise.
+    /// Expected name in the server's certificate. The default is the host name or address of the server.
     #[arg(long, value_name = "NAME")]
     tls_name: Option<String>,
     /// PEM file of the CAs to trust instead of the system's, or of the server's self-signed certificate.
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// Take any certificate.
+    /// Accept any certificate.
     #[arg(long)]
     insecure: bool,
     /// Share of new connections that resume an earlier TLS session, 0 to 1.
     #[arg(long, default_value_t = 0.0, value_parser = parse_share)]
     resumption: f64,
-    /// Share of those that send queries as early data (0-RTT), 0 to 1.
+    /// Share of resumed connections that send queries as early data (0-RTT), 0 to 1.
     #[arg(long, default_value_t = 0.0, value_parser = parse_share)]
     early_data: f64,
     /// Path of DNS over HTTPS.

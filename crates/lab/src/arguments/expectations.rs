@@ -10,16 +10,16 @@ use std::sync::Arc;
 pub(crate) const REFERENCE: &str = "reference";
 
 #[derive(Args)]
-#[command(next_help_heading = "Right answers: a wrong one is no capacity")]
+#[command(next_help_heading = "Expected answers")]
 pub(crate) struct Expectations {
-    /// RCODEs that are right.
+    /// Expected RCODEs. All others count as wrong.
     #[arg(long = "expect-rcode", value_name = "RCODE", value_delimiter = ',', value_parser = parse_rcode)]
     pub(crate) rcodes: Vec<u8>,
-    /// Hold each answer against this file, which `catlab load --record-answers` wrote at a server you trust: RCODE,
-    /// answer and authority section, each as a set (docs/catlab/load.md).
+    /// Compare each answer with this file of `catlab load --record-answers`: RCODE, and answer and authority sections
+    /// as sets (docs/catlab/load.md).
     #[arg(long, value_name = "FILE", group = REFERENCE)]
     expect_answers: Option<PathBuf>,
-    /// Share of the answers that are looked at, 0 to 1; wrong ones stand for as many of the others.
+    /// Share of answers to check, 0 to 1. Counts are extrapolated to all answers.
     #[arg(long = "check-share", value_name = "SHARE", default_value_t = 1.0)]
     #[arg(value_parser = parse_share, requires = REFERENCE)]
     pub(crate) share: f64,

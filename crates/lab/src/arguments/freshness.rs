@@ -1,7 +1,7 @@
 //! The probe for freshness.
 
-use super::asking::read_key;
 use super::parse::{parse_duration, parse_name, parse_server};
+use super::queries::read_key;
 use clap::Args;
 use lab::freshness::Probe;
 use std::net::SocketAddr;
@@ -9,21 +9,21 @@ use std::time::Duration;
 use wire::name::Name;
 
 #[derive(Args)]
-#[command(next_help_heading = "Freshness: from an acknowledged update to visible")]
+#[command(next_help_heading = "Freshness: time until an acknowledged update is visible")]
 pub(crate) struct FreshnessArguments {
-    /// Look for the probe's updates at these servers.
+    /// Probe these servers for updates.
     #[arg(long, value_name = "SERVER", value_delimiter = ',', value_parser = parse_server, requires = "freshness_zone")]
     freshness: Vec<SocketAddr>,
-    /// The zone that the probe updates: the TXT record of _catlab-probe in it.
+    /// Zone that the probe updates. It changes the TXT record of _catlab-probe.
     #[arg(long, value_name = "ZONE", value_parser = parse_name, requires = "freshness")]
     freshness_zone: Option<Name>,
-    /// Where the updates go; the first of them otherwise.
+    /// Send updates to this server. The default is the first server of --freshness.
     #[arg(long, value_name = "SERVER", value_parser = parse_server, requires = "freshness")]
     freshness_via: Option<SocketAddr>,
-    /// Signs them: a key file, or NAME:SECRET, with ALGORITHM: before it or not.
+    /// Sign updates with TSIG: a key file, or [ALGORITHM:]NAME:SECRET.
     #[arg(long, value_name = "KEY", requires = "freshness")]
     freshness_tsig: Option<String>,
-    /// From one update of the probe to the next.
+    /// Interval between updates of the probe.
     #[arg(long, value_name = "DURATION", default_value = "100ms")]
     #[arg(value_parser = parse_duration, requires = "freshness")]
     freshness_interval: Duration,
@@ -41,7 +41,7 @@ impl FreshnessArguments {
             server: self.freshness_via.unwrap_or(first),
             watched: self.freshness.clone(),
             zone: zone.clone(),
-            owner: owner.parse().map_err(|error| format!("{owner} is no name: {error}"))?,
+            owner: owner.parse().map_err(|error| format!("{owner} is not a name: {error}"))?,
             key: self.freshness_tsig.as_deref().map(read_key).transpose()?,
             interval: self.freshness_interval,
         }))

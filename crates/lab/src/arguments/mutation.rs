@@ -16,43 +16,43 @@ use wire::name::Name;
 use wire::number::{Class, Rcode, Rtype};
 
 /// clap takes `{n}` for the end of a line; a terminal escape in it that changes nothing keeps it as it is.
-const NAME_HELP: &str = "Ask for other names: a pattern with {\x1b[0mn} for the number of the query and {\x1b[0mname} \
-    for the name that it asks for";
+const NAME_HELP: &str =
+    "Change names: a pattern with {\x1b[0mn} for the number of the query and {\x1b[0mname} for its name";
 /// What makes each name the only one of its kind.
 const UNIQUE: &str = "q{n}.{name}";
 /// Where clients are that only a count is said of.
 const CLIENTS: &str = "10.0.0.0/8";
 
 #[derive(Args)]
-#[command(next_help_heading = "Which messages stay")]
-struct Filters {
-    /// Only those of these types.
+#[command(next_help_heading = "Filters")]
+struct FilterArguments {
+    /// Keep only queries of these types.
     #[arg(long, value_name = "TYPE", value_delimiter = ',', value_parser = parse_type)]
     only_type: Vec<Rtype>,
-    /// Only those of clients in this prefix; may be given several times, as the others.
+    /// Keep only messages of clients in this prefix. All filters may be given several times.
     #[arg(long, value_name = "PREFIX", value_delimiter = ',', value_parser = parse_prefix)]
     only_client: Vec<Prefix>,
-    /// Only those of servers in this prefix.
+    /// Keep only messages of servers in this prefix.
     #[arg(long, value_name = "PREFIX", value_delimiter = ',', value_parser = parse_prefix)]
     only_server: Vec<Prefix>,
-    /// Only those for this name and what is below it.
+    /// Keep only messages for this name and names below it.
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = parse_name)]
     only_name: Vec<Name>,
-    /// Only those over this transport.
+    /// Keep only messages over this transport.
     #[arg(long, value_name = "TRANSPORT", value_delimiter = ',', value_parser = parse_transport)]
     only_transport: Vec<Transport>,
-    /// Only this share of the rest, 0 to 1, of clients or of queries as --by says.
+    /// Keep only this share of the remaining clients or queries (see --by), 0 to 1.
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     sample: Option<f64>,
 }
 
 #[derive(Args)]
-#[command(next_help_heading = "What becomes of them")]
-struct Changing {
-    /// No more clients than this; several become one.
+#[command(next_help_heading = "Changes")]
+struct ChangeArguments {
+    /// Maximum number of clients. If there are more, several become one.
     #[arg(long, value_name = "N")]
     clients: Option<u64>,
-    /// Clients in this prefix [with --clients: 10.0.0.0/8].
+    /// Move clients to this prefix [default with --clients: 10.0.0.0/8].
     #[arg(long, value_name = "PREFIX", value_parser = parse_prefix)]
     client_prefix: Option<Prefix>,
     /// Replace the labels at the end of names.
@@ -60,34 +60,34 @@ struct Changing {
     suffix: Vec<(Name, Name)>,
     #[arg(long, value_name = "PATTERN", help = NAME_HELP)]
     name: Option<Template>,
-    /// A label in front of each name that no other one has: q0, q1 and so on.
+    /// Make each name unique: add a label q0, q1 and so on in front.
     #[arg(long, conflicts_with = "name")]
     unique: bool,
-    /// Another type.
+    /// Change the query type.
     #[arg(long = "type", value_name = "TYPE", value_parser = parse_type)]
     qtype: Option<Rtype>,
-    /// Another class.
+    /// Change the class.
     #[arg(long = "class", value_name = "CLASS", value_parser = parse_class)]
     qclass: Option<Class>,
-    /// RD: on or off.
+    /// Set or clear RD.
     #[arg(long, value_name = "ON|OFF", value_parser = parse_on_off)]
     rd: Option<bool>,
-    /// AD: on or off.
+    /// Set or clear AD.
     #[arg(long, value_name = "ON|OFF", value_parser = parse_on_off)]
     ad: Option<bool>,
-    /// CD: on or off.
+    /// Set or clear CD.
     #[arg(long, value_name = "ON|OFF", value_parser = parse_on_off)]
     cd: Option<bool>,
-    /// Which share has DO, 0 to 1; the others have it not.
+    /// Set DO for this share of queries, 0 to 1, and clear it for the others.
     #[arg(long = "do", value_name = "SHARE", value_parser = parse_share)]
     dnssec_ok: Option<f64>,
-    /// UDP payload size of EDNS, or none for no EDNS.
+    /// UDP payload size of EDNS, or `none` to remove EDNS.
     #[arg(long, value_name = "BYTES|none", value_parser = parse_edns)]
     edns: Option<EdnsChange>,
-    /// Take an EDNS option away: nsid, ecs, cookie, keepalive, padding or a code.
+    /// Remove an EDNS option: nsid, ecs, cookie, keepalive, padding or a code.
     #[arg(long, value_name = "OPTION", value_delimiter = ',', value_parser = parse_option_code)]
     remove_option: Vec<u16>,
-    /// Put an EDNS option in: nsid, cookie[=BASE16], ecs=client, ecs=PREFIX, padding=BYTES, CODE=BASE16.
+    /// Add an EDNS option: nsid, cookie[=HEX], ecs=client, ecs=PREFIX, padding=BYTES, CODE=HEX.
     #[arg(long, value_name = "OPTION")]
     add_option: Vec<OptionToAdd>,
 }
@@ -95,59 +95,59 @@ struct Changing {
 /// What is changed in a trace, whether it is written or sent.
 #[derive(Args)]
 pub(crate) struct MutationArguments {
-    /// Rules as TOML (docs/catlab/mutate.md); what the options say comes after them.
+    /// TOML file of rules (docs/catlab/mutate.md). They are applied before the options.
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
     #[command(flatten)]
-    filters: Filters,
+    filters: FilterArguments,
     #[command(flatten)]
-    changing: Changing,
-    /// What shares are shares of.
+    changes: ChangeArguments,
+    /// Whether shares count clients or queries.
     #[arg(long, value_name = "WHAT", default_value = "client")]
     by: ByArgument,
-    /// The same seed draws the same [default: that of the rules, or 1].
+    /// Seed of all random choices [default: that of --rules, or 1].
     #[arg(long)]
     seed: Option<u64>,
 }
 
 /// The same, and what only a trace that is written can have changed.
 #[derive(Args)]
-pub(crate) struct WrittenArguments {
+pub(crate) struct FileMutationArguments {
     #[command(flatten)]
     mutation: MutationArguments,
-    /// Queries only.
-    #[arg(long, help_heading = "Which messages stay")]
+    /// Keep only queries.
+    #[arg(long, help_heading = "Filters")]
     queries: bool,
-    /// Only responses that end so.
+    /// Keep only responses with this RCODE.
     #[arg(long, value_name = "RCODE", value_delimiter = ',', value_parser = parse_rcode,
-          help_heading = "Which messages stay")]
+          help_heading = "Filters")]
     only_rcode: Vec<Rcode>,
-    /// Leave out what was seen earlier than so many seconds after the first message.
-    #[arg(long, value_name = "SECONDS", help_heading = "Which messages stay")]
+    /// Start this many seconds after the first message.
+    #[arg(long, value_name = "SECONDS", help_heading = "Filters")]
     from: Option<f64>,
-    /// Leave out what was seen so many seconds after the first message, or later.
-    #[arg(long, value_name = "SECONDS", help_heading = "Which messages stay")]
+    /// End this many seconds after the first message.
+    #[arg(long, value_name = "SECONDS", help_heading = "Filters")]
     until: Option<f64>,
-    /// Over what: tcp, or shares as tcp=0.3,dot=0.2, the others as they were.
-    #[arg(long, value_name = "SHARES", value_parser = parse_transports, help_heading = "What becomes of them")]
+    /// Change the transport: tcp for all, or shares such as tcp=0.3,dot=0.2. Other messages keep theirs.
+    #[arg(long, value_name = "SHARES", value_parser = parse_transports, help_heading = "Changes")]
     transport: Option<TransportShares>,
-    /// Another server; as OLD=NEW only for those in the prefix OLD. May be given several times.
-    #[arg(long, value_name = "[OLD=]NEW", value_parser = parse_server_change, help_heading = "What becomes of them")]
+    /// Change the server. OLD=NEW only changes servers in the prefix OLD. May be given several times.
+    #[arg(long, value_name = "[OLD=]NEW", value_parser = parse_server_change, help_heading = "Changes")]
     server: Vec<ServerChange>,
-    /// IDs: random, count, or one for all.
-    #[arg(long, value_name = "ID", value_parser = parse_id, help_heading = "What becomes of them")]
+    /// Change message IDs: `random`, `count`, or a number for all messages.
+    #[arg(long, value_name = "ID", value_parser = parse_id, help_heading = "Changes")]
     id: Option<IdChange>,
-    /// So many times as fast, counted from the first message.
+    /// Speed factor: 2 halves the time since the first message.
     #[arg(long, value_name = "FACTOR")]
     speed: Option<f64>,
-    /// So many seconds later; negative ones are earlier.
+    /// Move all messages by this many seconds. Negative values move them earlier.
     #[arg(long, value_name = "SECONDS", allow_hyphen_values = true)]
     shift: Option<f64>,
 }
 
 /// What a command has options of its own for.
 #[derive(Default)]
-pub(crate) struct Also {
+pub(crate) struct CommandChanges {
     /// Which messages stay.
     pub(crate) when: When,
     /// Which servers become others.
@@ -165,28 +165,28 @@ enum ByArgument {
 type ServerChange = (Option<Prefix>, (IpAddr, Option<u16>));
 
 pub(crate) fn parse_prefix(text: &str) -> Result<Prefix, String> {
-    text.parse().map_err(|()| format!("{text} is no prefix; write 192.0.2.0/24"))
+    text.parse().map_err(|()| format!("{text} is not a prefix; write 192.0.2.0/24"))
 }
 
 fn parse_type(text: &str) -> Result<Rtype, String> {
-    trace::rtype(text).ok_or_else(|| format!("{text} is no type"))
+    trace::rtype(text).ok_or_else(|| format!("{text} is not a type"))
 }
 
 fn parse_class(text: &str) -> Result<Class, String> {
-    trace::class(text).ok_or_else(|| format!("{text} is no class"))
+    trace::class(text).ok_or_else(|| format!("{text} is not a class"))
 }
 
 fn parse_rcode(text: &str) -> Result<Rcode, String> {
-    trace::rcode(text).ok_or_else(|| format!("{text} is no RCODE"))
+    trace::rcode(text).ok_or_else(|| format!("{text} is not an RCODE"))
 }
 
 fn parse_transport(text: &str) -> Result<Transport, String> {
-    text.parse().map_err(|()| format!("{text} is none of udp, tcp, dot, doh and doq"))
+    text.parse().map_err(|()| format!("{text} is not a transport; write udp, tcp, dot, doh or doq"))
 }
 
 fn parse_option_code(text: &str) -> Result<u16, String> {
     let known = "nsid, ecs, cookie, keepalive, padding or a code";
-    option_code(text).ok_or_else(|| format!("{text} is no option; write {known}"))
+    option_code(text).ok_or_else(|| format!("{text} is not an option; write {known}"))
 }
 
 fn parse_server_change(text: &str) -> Result<ServerChange, String> {
@@ -201,7 +201,7 @@ fn parse_suffix(text: &str) -> Result<(Name, Name), String> {
     Ok((parse_name(from)?, parse_name(to)?))
 }
 
-impl WrittenArguments {
+impl FileMutationArguments {
     /// The file of rules.
     pub(crate) fn rules(&self) -> Option<&Path> {
         self.mutation.rules.as_deref()
@@ -214,7 +214,7 @@ impl WrittenArguments {
     pub(crate) fn mutator(&self) -> Result<Mutator, String> {
         let time = |seconds: Option<f64>| {
             let ns = seconds.map(seconds_to_ns).transpose()?;
-            ns.map(|ns| u64::try_from(ns).map_err(|_| "the trace begins at 0".to_owned())).transpose()
+            ns.map(|ns| u64::try_from(ns).map_err(|_| "the trace starts at 0; write 0 or more".to_owned())).transpose()
         };
         let when = When {
             responses: self.queries.then_some(false),
@@ -225,7 +225,7 @@ impl WrittenArguments {
         };
         let transports = self.transport.clone().unwrap_or_default();
         let changes = Changes { transports, id: self.id, ..Changes::default() };
-        let mut plan = self.mutation.plan(Also { when, servers: self.server.clone(), changes })?;
+        let mut plan = self.mutation.plan(CommandChanges { when, servers: self.server.clone(), changes })?;
         plan.speed = self.speed.unwrap_or(plan.speed);
         plan.shift_ns = self.shift.map(seconds_to_ns).transpose()?.unwrap_or(plan.shift_ns);
         Mutator::new(plan).map_err(|error| error.to_string())
@@ -237,7 +237,7 @@ impl MutationArguments {
     ///
     /// # Errors
     /// When the file of rules cannot be read.
-    pub(crate) fn plan(&self, also: Also) -> Result<Plan, String> {
+    pub(crate) fn plan(&self, also: CommandChanges) -> Result<Plan, String> {
         let mut plan = self.rules.as_deref().map(read_rules).transpose()?.unwrap_or_default();
         plan.seed = self.seed.unwrap_or(plan.seed);
         let by = match self.by {
@@ -259,11 +259,11 @@ impl MutationArguments {
             let when = When { servers: old.into_iter().collect(), ..When::default() };
             plan.rules.push(change(when, Changes { server: Some(server), ..Changes::default() }));
         }
-        for (from, to) in self.changing.suffix.clone() {
+        for (from, to) in self.changes.suffix.clone() {
             let name = Some(NameChange::Suffix { from, to });
             plan.rules.push(change(When::default(), Changes { name, ..Changes::default() }));
         }
-        let changes = self.changing.changes(also.changes);
+        let changes = self.changes.changes(also.changes);
         if changes != Changes::default() {
             plan.rules.push(change(When::default(), changes));
         }
@@ -271,7 +271,7 @@ impl MutationArguments {
     }
 }
 
-impl Filters {
+impl FilterArguments {
     fn when(&self, also: When) -> When {
         When {
             transports: self.only_transport.clone(),
@@ -284,7 +284,7 @@ impl Filters {
     }
 }
 
-impl Changing {
+impl ChangeArguments {
     /// All but suffixes, of which there may be several.
     fn changes(&self, also: Changes) -> Changes {
         let template = self.name.clone().or_else(|| self.unique.then(|| UNIQUE.parse().expect("a pattern")));

@@ -12,19 +12,19 @@ use wire::name::Name;
 pub(crate) fn parse_server(text: &str) -> Result<SocketAddr, String> {
     text.parse()
         .or_else(|_| text.parse::<IpAddr>().map(|address| SocketAddr::new(address, 53)))
-        .map_err(|_| format!("{text} is no address; write 127.0.0.1:5300, [::1]:5300, or an address for port 53"))
+        .map_err(|_| format!("{text} is not an address; write 127.0.0.1:5300, [::1]:5300, or an address for port 53"))
 }
 
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let split = text.find(|letter: char| letter.is_ascii_alphabetic()).unwrap_or(text.len());
-    let number: f64 = text[..split].parse().map_err(|_| format!("{text} is no duration; write 6s, 500ms or 2m"))?;
+    let number: f64 = text[..split].parse().map_err(|_| format!("{text} is not a duration; write 6s, 500ms or 2m"))?;
     let unit = match &text[split..] {
         "us" => 1e-6,
         "ms" => 1e-3,
         "" | "s" => 1.0,
         "m" => 60.0,
         "h" => 3_600.0,
-        unit => return Err(format!("{unit} is no unit of time; there are us, ms, s, m and h")),
+        unit => return Err(format!("{unit} is not a unit of time; write us, ms, s, m or h")),
     };
     Duration::try_from_secs_f64(number * unit).map_err(|error| format!("{text}: {error}"))
 }
@@ -34,19 +34,17 @@ pub(crate) fn parse_popularity(text: &str) -> Result<Popularity, String> {
         "uniform" => Ok(Popularity::Uniform),
         "sequential" => Ok(Popularity::Sequential),
         "random" => Ok(Popularity::Random),
-        _ => text
-            .strip_prefix("zipf:")
-            .and_then(|exponent| exponent.parse().ok())
-            .map(Popularity::Zipf)
-            .ok_or_else(|| format!("{text}: write uniform, sequential, random or zipf:1.0")),
+        _ => text.strip_prefix("zipf:").and_then(|exponent| exponent.parse().ok()).map(Popularity::Zipf).ok_or_else(
+            || format!("{text} is not a distribution of names; write uniform, sequential, random or zipf:1.0"),
+        ),
     }
 }
 
 pub(crate) fn parse_types(text: &str) -> Result<Types, String> {
     let part = |part: &str| {
         let (rtype, weight) = part.split_once(':').unwrap_or((part, "1"));
-        let rtype = lab::trace::rtype(rtype).ok_or_else(|| format!("{rtype} is no type"))?;
-        weight.parse().map(|weight| (rtype, weight)).map_err(|_| format!("{weight} is no weight; write A:3,AAAA:1"))
+        let rtype = lab::trace::rtype(rtype).ok_or_else(|| format!("{rtype} is not a type"))?;
+        weight.parse().map(|weight| (rtype, weight)).map_err(|_| format!("{weight} is not a weight; write A:3,AAAA:1"))
     };
     text.split(',').map(part).collect::<Result<_, _>>().map(Types)
 }
@@ -56,20 +54,20 @@ pub(crate) fn parse_rcode(text: &str) -> Result<u8, String> {
     let number = text.parse::<u8>().ok().filter(|&code| usize::from(code) < RCODE_COUNT);
     number
         .or_else(|| names.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, code)| code))
-        .ok_or_else(|| format!("{text} is no RCODE; write NOERROR, NXDOMAIN, or a number below {RCODE_COUNT}"))
+        .ok_or_else(|| format!("{text} is not an RCODE; write NOERROR, NXDOMAIN, or a number below {RCODE_COUNT}"))
 }
 
 pub(crate) fn parse_subnet(text: &str) -> Result<(IpAddr, u8), String> {
-    workload::read_subnet(text).ok_or_else(|| format!("{text} is no subnet; write 192.0.2.0/24"))
+    workload::read_subnet(text).ok_or_else(|| format!("{text} is not a subnet; write 192.0.2.0/24"))
 }
 
 pub(crate) fn parse_name(text: &str) -> Result<Name, String> {
-    text.parse().map_err(|error| format!("{text} is no name: {error}"))
+    text.parse().map_err(|error| format!("{text} is not a name: {error}"))
 }
 
 pub(crate) fn parse_share(text: &str) -> Result<f64, String> {
     let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
-    share.ok_or_else(|| format!("{text} is no share; write 0 to 1"))
+    share.ok_or_else(|| format!("{text} is not a share; write 0 to 1"))
 }
 
 pub(crate) fn parse_connections(text: &str) -> Result<usize, String> {
@@ -86,22 +84,22 @@ pub(crate) fn parse_workers(text: &str) -> Result<usize, String> {
 
 fn parse_count(text: &str, most: usize) -> Result<usize, String> {
     let count = text.parse().ok().filter(|count| (1..=most).contains(count));
-    count.ok_or_else(|| format!("{text} is none of 1 to {most}"))
+    count.ok_or_else(|| format!("{text} is out of range; write 1 to {most}"))
 }
 
 /// Parses an EDNS option: its code, and its value in hex (RFC 6891 6.1.2).
 pub(crate) fn parse_edns_option(text: &str) -> Result<(u16, Vec<u8>), String> {
     let (code, hex) = text.split_once(':').unwrap_or((text, ""));
-    let code = code.parse().map_err(|_| format!("{code} is no option code; write 0 to 65535"))?;
+    let code = code.parse().map_err(|_| format!("{code} is not an option code; write 0 to 65535"))?;
     let value = HEXLOWER_PERMISSIVE.decode(hex.as_bytes());
-    let value = value.map_err(|_| format!("{hex} is no value in hex; write 65001:c0ffee"))?;
+    let value = value.map_err(|_| format!("{hex} is not a value in hex; write 65001:c0ffee"))?;
     Ok((code, value))
 }
 
 /// A duration that is none of zero.
 pub(crate) fn parse_timeout(text: &str) -> Result<Duration, String> {
     match parse_duration(text)? {
-        Duration::ZERO => Err("nothing is answered in no time; write 2s".into()),
+        Duration::ZERO => Err("a timeout cannot be zero; write 2s".into()),
         timeout => Ok(timeout),
     }
 }

@@ -23,19 +23,19 @@ pub(crate) struct Target {
     /// Transport of the queries: udp, tcp, dot (or tls), doh or doq. The default is udp, or doh if the server is a URL.
     #[arg(long)]
     transport: Option<Transport>,
-    /// After how long a query counts as unanswered.
+    /// Timeout of a query.
     #[arg(long, default_value = "2s", value_parser = parse_timeout)]
     timeout: Duration,
-    /// Sending threads; one for every second core otherwise.
+    /// Sending threads. The default is one for every two cores.
     #[arg(long, value_parser = parse_workers)]
     workers: Option<usize>,
-    /// Client ports of each thread and server (UDP).
+    /// UDP sockets per thread and server. Each has its own port.
     #[arg(long, default_value_t = 8, value_parser = parse_sockets)]
     sockets: usize,
-    /// Source addresses, taken in turns.
+    /// Source addresses to use in turn.
     #[arg(long, value_delimiter = ',')]
     source: Vec<IpAddr>,
-    /// Send lag at p99 beyond which the run is not valid.
+    /// Largest p99 send lag of a valid run.
     #[arg(long, default_value = "1ms", value_parser = parse_duration)]
     pub(crate) lag_limit: Duration,
     #[command(flatten)]
@@ -50,7 +50,7 @@ impl Target {
     /// The plan that sends this at that pace.
     ///
     /// # Errors
-    /// When the target is a stranger's, a source is no address of this machine, or the file of right answers no use.
+    /// The target is not allowed, a source is not an address of this machine, or the file of answers is invalid.
     pub(crate) fn plan(&self, workload: Workload, pace: Pace, seed: u64) -> Result<Plan, String> {
         let (transport, path) = self.service()?;
         let port = transport.default_port();
@@ -157,7 +157,7 @@ impl FromStr for NamedServer {
 /// A load generator is a weapon: strangers' servers need a word more.
 #[derive(Args)]
 pub(crate) struct Ownership {
-    /// The target is mine, though it is neither on loopback nor in a private range.
+    /// Allow a target outside loopback, private and link-local ranges. Only use this for a server that you own.
     #[arg(long)]
     i_own_this_target: bool,
 }
@@ -183,8 +183,8 @@ fn allow_listed(is_owned: bool, mut servers: impl Iterator<Item = SocketAddr>, l
     let is_allowed = |address: IpAddr| is_own(address) || allowed.iter().any(|&subnet| is_in(address, subnet));
     match servers.find(|server| !is_allowed(server.ip())) {
         Some(server) if !is_owned => Err(format!(
-            "{server} is neither on loopback nor in a private range; add --i-own-this-target if it is yours to load, \
-             or name it in {ALLOW_VARIABLE}"
+            "cannot send to {server}: it is not on loopback, in a private range or link-local. If it is your server, \
+             add --i-own-this-target or name it in {ALLOW_VARIABLE}"
         )),
         _ => Ok(()),
     }
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_mine_or_listed_may_be_loaded() {
+    fn only_own_or_listed_servers_may_be_loaded() {
         let own =
             ["127.0.0.1", "10.1.2.3:5300", "172.16.0.1", "192.168.1.1", "169.254.1.1", "::1", "fd00::1", "fe80::1"];
         for server in own {
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_says_transport_path_and_name() {
+    fn a_url_sets_transport_path_and_name() {
         let target = |words: &[&str]| {
             Command::try_parse_from([&["catlab"][..], words].concat()).map(|command| command.target).unwrap()
         };
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn subnets_hold_their_addresses_only() {
+    fn subnets_contain_only_their_addresses() {
         let is_in = |address: &str, subnet: &str| is_in(address.parse().unwrap(), parse_subnet(subnet).unwrap());
         assert!(is_in("198.51.100.7", "198.51.100.0/24") && !is_in("198.51.101.7", "198.51.100.0/24"));
         assert!(is_in("198.51.100.7", "198.51.100.7") && !is_in("198.51.100.8", "198.51.100.7"));

@@ -19,7 +19,7 @@ use wire::parse::{Message, Section};
 use wire::{Name, Rcode};
 
 /// After so long without an answer a question counts as unanswered.
-const PATIENCE: Duration = Duration::from_secs(20);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 /// A resolver that has asked nothing for so long has all that it wanted to know.
 const SETTLED: Duration = Duration::from_millis(60);
 /// How long that is waited for.
@@ -57,11 +57,11 @@ pub(super) struct Answered {
 }
 
 /// What became of a question, and the bytes of its answer.
-type Heard = (Answered, Option<Vec<u8>>);
+type AnswerAndBytes = (Answered, Option<Vec<u8>>);
 
 /// All of them.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Asked {
+pub(super) struct QuestionTotals {
     pub(super) questions: usize,
     pub(super) upstream: u64,
     pub(super) upstream_per_question: f64,
@@ -78,14 +78,14 @@ pub(super) fn read(path: &Path) -> Result<Vec<Question>, Box<dyn Error>> {
     let said = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let bytes = std::fs::metadata(path).map_err(|error| said(&error))?.len();
     if bytes > QUESTIONS_BYTES_MAX {
-        return Err(said(&format_args!("{bytes} bytes; {QUESTIONS_BYTES_MAX} are allowed")).into());
+        return Err(said(&format_args!("{bytes} bytes; the limit is {QUESTIONS_BYTES_MAX}")).into());
     }
     let text = std::fs::read_to_string(path).map_err(|error| said(&error))?;
     let questions = parse(&text).map_err(|error| said(&error))?;
     match questions.len() {
         0 => Err(said(&"no questions; write `www.example.com A` in a line").into()),
         1..=RESOLVER_QUESTIONS_MAX => Ok(questions),
-        count => Err(said(&format_args!("{count} questions; {RESOLVER_QUESTIONS_MAX} are allowed")).into()),
+        count => Err(said(&format_args!("{count} questions; the limit is {RESOLVER_QUESTIONS_MAX}")).into()),
     }
 }
 
@@ -97,11 +97,11 @@ fn parse(text: &str) -> Result<Vec<Question>, String> {
         let Some(name) = words.next() else { continue };
         let rtype = words.next().unwrap_or("A");
         if let Some(word) = words.next() {
-            return Err(format!("line {number}: {word}: a line is a name and a type"));
+            return Err(format!("line {number}: unexpected {word}; write a name and a type"));
         }
         questions.push(Question {
-            name: name.parse().map_err(|_| format!("line {number}: {name} is no name"))?,
-            rtype: lab::trace::rtype(rtype).ok_or_else(|| format!("line {number}: {rtype} is no type"))?,
+            name: name.parse().map_err(|_| format!("line {number}: {name} is not a name"))?,
+            rtype: lab::trace::rtype(rtype).ok_or_else(|| format!("line {number}: {rtype} is not a type"))?,
         });
     }
     Ok(questions)
@@ -115,11 +115,11 @@ pub(super) fn ask_all(
     directory: &Directory,
     stops: &dyn Fn() -> u8,
     mut each: impl FnMut(&Question, Option<&[u8]>),
-) -> Result<Asked, Box<dyn Error>> {
+) -> Result<QuestionTotals, Box<dyn Error>> {
     let socket = near.inside(|| {
         let socket = UdpSocket::bind((ADDRESS, 0))?;
         socket.connect((ADDRESS, PORT))?;
-        socket.set_read_timeout(Some(PATIENCE))?;
+        socket.set_read_timeout(Some(ANSWER_TIMEOUT))?;
         Ok(socket)
     })?;
     settle(emulated);
@@ -145,7 +145,7 @@ pub(super) fn ask_all(
 /// Over TCP, where datagrams have no room.
 fn ask_again(question: &Question, id: u16) -> io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect((ADDRESS, PORT))?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     let query = MessageBuilder::query(id, question.name.as_ref(), question.rtype).header(|header| header.rd = true);
     let query = query.edns(PAYLOAD_BYTES, false).build();
     // RFC 7766 8: length and message together.
@@ -163,7 +163,7 @@ fn ask(
     socket: &UdpSocket,
     emulated: &Emulated,
     directory: &Directory,
-) -> Result<Heard, Box<dyn Error>> {
+) -> Result<AnswerAndBytes, Box<dyn Error>> {
     let Question { name, rtype } = question;
     // AD in a query asks for AD in the answer (RFC 6840 5.7).
     let query = MessageBuilder::query(id, name.as_ref(), *rtype).header(|header| {
@@ -208,7 +208,7 @@ fn receive(socket: &UdpSocket, id: u16, start: Instant) -> Result<Received, Box<
         Ok(Received { rcode: why.to_owned(), answers: 0, authenticated: false, truncated: false, bytes: None })
     };
     let mut bytes = vec![0; usize::from(u16::MAX)];
-    while start.elapsed() < PATIENCE {
+    while start.elapsed() < ANSWER_TIMEOUT {
         let count = match socket.recv(&mut bytes) {
             Ok(count) => count,
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => break,
@@ -242,12 +242,12 @@ fn settle(emulated: &Emulated) {
     }
 }
 
-fn summed(all: Vec<Answered>) -> Asked {
+fn summed(all: Vec<Answered>) -> QuestionTotals {
     let upstream: u64 = all.iter().map(|answered| answered.upstream).sum();
     let cuts: usize = all.iter().map(|answered| answered.cuts).sum();
     let later: u64 = all.iter().skip(1).map(|answered| answered.upstream).sum();
     let of = |count: usize| upstream as f64 / count.max(1) as f64;
-    Asked {
+    QuestionTotals {
         questions: all.len(),
         upstream,
         upstream_per_question: of(all.len()),
@@ -268,8 +268,8 @@ mod tests {
         let shown: Vec<_> = questions.iter().map(|asked| format!("{} {:?}", asked.name, asked.rtype)).collect();
         assert_eq!(shown, ["www.example.com. A", "example.com. MX", "example.org. A"]);
         assert!(parse("a b c\n").unwrap_err().contains("line 1"));
-        assert!(parse("\na..b A\n").unwrap_err().contains("line 2: a..b is no name"));
-        assert!(parse("a NOTHING\n").unwrap_err().contains("NOTHING is no type"));
+        assert!(parse("\na..b A\n").unwrap_err().contains("line 2: a..b is not a name"));
+        assert!(parse("a NOTHING\n").unwrap_err().contains("NOTHING is not a type"));
     }
 
     fn answered(upstream: u64, cuts: usize, rcode: &str) -> Answered {
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn upstream_queries_are_told_for_each_question_cut_and_later_question() {
+    fn upstream_queries_are_counted_per_question_cut_and_later_question() {
         let all = vec![answered(12, 3, "NOERROR"), answered(2, 3, "NXDOMAIN"), answered(4, 2, "SERVFAIL")];
         let asked = summed(all);
         assert_eq!((asked.questions, asked.upstream, asked.unanswered), (3, 18, 0));

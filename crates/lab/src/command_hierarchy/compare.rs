@@ -2,7 +2,7 @@
 
 use super::RunArguments;
 use super::ask::Question;
-use crate::command_trace::{open_all_sides, read, tell_lost};
+use crate::command_trace::{open_all_sides, print_lost, read};
 use hierarchy::construct::{Fidelity, ObservedAnswers};
 use std::error::Error;
 use std::fmt::Write as _;
@@ -32,10 +32,10 @@ impl Comparison {
                 observed.add(message.bytes);
                 Ok(true)
             })?;
-            tell_lost(path, &reader);
+            print_lost(path, &reader);
         }
         if observed.questions().len() == 0 {
-            return Err("no answer of a server in the traces that --compare names: nothing to compare".into());
+            return Err("cannot compare: the traces of --compare have no answers of servers".into());
         }
         Ok(Some(Self { observed, fidelity: Fidelity::default() }))
     }
@@ -66,13 +66,13 @@ pub(super) fn text(fidelity: &Fidelity) -> String {
     let mut line = |words: std::fmt::Arguments<'_>| {
         let _written = writeln!(text, "{words}");
     };
-    line(format_args!("{questions} questions that servers answered in the trace; the resolver answers"));
+    line(format_args!("{questions} questions answered in the trace; answers of the resolver:"));
     for (count, words) in [
-        (same, "the same, as sets, TTLs apart"),
-        (one_of_several, "one of several answers that servers gave"),
-        (as_far, "the same as far as the trace goes; an alias leads out of it"),
-        (beyond, "SERVFAIL: an alias leads out of the trace"),
-        (other, "otherwise"),
+        (same, "same sets, without TTLs"),
+        (one_of_several, "one of several answers in the trace"),
+        (as_far, "same up to an alias that leaves the trace"),
+        (beyond, "SERVFAIL: an alias leaves the trace"),
+        (other, "different"),
     ] {
         if *count > 0 {
             line(format_args!("  {count:>8}  {words}"));
@@ -82,7 +82,7 @@ pub(super) fn text(fidelity: &Fidelity) -> String {
         line(format_args!("  not compared: {count} {why}"));
     }
     for other in others.iter().take(SHOWN_MAX) {
-        line(format_args!("otherwise: {}", other.question));
+        line(format_args!("different: {}", other.question));
         other.servers.iter().for_each(|way| line(format_args!("  servers: {}", shortened(way))));
         line(format_args!("  resolver: {}", shortened(&other.resolver)));
     }
@@ -91,7 +91,7 @@ pub(super) fn text(fidelity: &Fidelity) -> String {
         several.servers.iter().for_each(|way| line(format_args!("  servers: {}", shortened(way))));
     }
     if others.len().max(several.len()) > SHOWN_MAX {
-        line(format_args!("all of them are in the report that --json or --out writes"));
+        line(format_args!("the report of --json or --out has all of them"));
     }
     text
 }

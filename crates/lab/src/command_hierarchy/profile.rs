@@ -54,7 +54,7 @@ struct Key {
 impl Profile {
     pub(super) fn new(resolver: Resolver, settings: &Settings, folder: &Path) -> Result<Self, Box<dyn Error>> {
         if settings.expired && !matches!(resolver, Resolver::Unbound | Resolver::Bind) {
-            return Err("--expired: Unbound and BIND can be told so, this resolver cannot".into());
+            return Err("cannot use --expired: only Unbound and BIND support it".into());
         }
         let anchor = settings.anchor.as_deref().map(read_anchor).transpose()?;
         let folder = std::path::absolute(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -236,7 +236,7 @@ fn read_anchor(path: &Path) -> Result<Vec<Key>, Box<dyn Error>> {
     let said = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let bytes = fs::metadata(path).map_err(|error| said(&error))?.len();
     if bytes > ANCHOR_BYTES_MAX {
-        return Err(said(&format_args!("{bytes} bytes; {ANCHOR_BYTES_MAX} are allowed")).into());
+        return Err(said(&format_args!("{bytes} bytes; the limit is {ANCHOR_BYTES_MAX}")).into());
     }
     let bytes = fs::read(path).map_err(|error| said(&error))?;
     let options = LoadOptions { ttl: Some(0), ..LoadOptions::default() };

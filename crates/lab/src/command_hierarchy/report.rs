@@ -1,6 +1,6 @@
 //! What a run tells: who was asked what, in words and as files.
 
-use super::ask::Asked;
+use super::ask::QuestionTotals;
 use super::compare;
 use crate::out_folder::write_file;
 use hierarchy::construct::Fidelity;
@@ -25,7 +25,7 @@ pub(super) struct Report {
     upstream: Told,
     /// What the resolver was asked here, question by question.
     #[serde(skip_serializing_if = "Option::is_none")]
-    asked: Option<Asked>,
+    asked: Option<QuestionTotals>,
     /// Its answers beside those of a trace.
     #[serde(skip_serializing_if = "Option::is_none")]
     compared: Option<Fidelity>,
@@ -36,7 +36,7 @@ impl Report {
         directory: &Directory,
         load_s: f64,
         tally: &Tally,
-        asked: Option<Asked>,
+        asked: Option<QuestionTotals>,
         compared: Option<Fidelity>,
     ) -> Self {
         let (zone_count, address_count) = (directory.zone_count(), directory.server_count());
@@ -61,31 +61,31 @@ impl Report {
             line(format_args!("  {:>8}  {}", zone.queries, zone.zone));
         }
         if told.zones.len() > SHOWN_MAX {
-            line(format_args!("  and {} zones more", told.zones.len() - SHOWN_MAX));
+            line(format_args!("  and {} more zones", told.zones.len() - SHOWN_MAX));
         }
         if told.unanswered_by_backend > 0 {
-            line(format_args!("{} that the servers under test did not answer", told.unanswered_by_backend));
+            line(format_args!("{} not answered by the servers under test", told.unanswered_by_backend));
         }
         if told.names_elsewhere > 0 {
-            line(format_args!("{} for names that no zone of the server asked has: REFUSED", told.names_elsewhere));
+            line(format_args!("{} REFUSED: the server has no zone for the name", told.names_elsewhere));
         }
         if told.to_unnamed_addresses > 0 {
-            line(format_args!("{} to addresses that no zone names: REFUSED", told.to_unnamed_addresses));
+            line(format_args!("{} REFUSED: no zone has a server at the address", told.to_unnamed_addresses));
         }
         for stranger in told.unnamed_addresses.iter().take(SHOWN_MAX) {
             let (count, address, name, rtype) = (stranger.queries, stranger.address, &stranger.name, &stranger.rtype);
             line(format_args!("  {count:>8}  {address}, first for {name} {rtype}"));
         }
         if told.unnamed_addresses.len() > SHOWN_MAX {
-            line(format_args!("  and {} addresses more", told.unnamed_addresses.len() - SHOWN_MAX));
+            line(format_args!("  and {} more addresses", told.unnamed_addresses.len() - SHOWN_MAX));
         }
         if let Some(asked) = &self.asked {
             line(format_args!(
-                "{} questions to the resolver, {} unanswered: {:.1} queries upstream for each, {:.1} for each zone cut",
+                "{} questions to the resolver, {} unanswered: {:.1} upstream queries per question, {:.1} per zone cut",
                 asked.questions, asked.unanswered, asked.upstream_per_question, asked.upstream_per_cut
             ));
             if let Some(later) = asked.upstream_per_later_question {
-                line(format_args!("{later:.1} for each but the first, before which the resolver knew no server"));
+                line(format_args!("{later:.1} per question without the first"));
             }
         }
         if let Some(fidelity) = &self.compared {

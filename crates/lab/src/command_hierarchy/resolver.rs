@@ -49,13 +49,13 @@ impl RunningResolver {
     pub(super) fn check(&mut self) -> Result<(), String> {
         match self.program.ended() {
             Ok(None) => Ok(()),
-            Ok(Some(status)) => Err(format!("the resolver ended ({status}): {}", self.last_words())),
+            Ok(Some(status)) => Err(format!("the resolver exited ({status}): {}", self.last_lines())),
             Err(error) => Err(format!("the resolver: {error}")),
         }
     }
 
     /// The end of what it said.
-    fn last_words(&self) -> String {
+    fn last_lines(&self) -> String {
         let said = std::fs::read(&self.log).unwrap_or_default();
         let said = String::from_utf8_lossy(&said);
         let lines: Vec<&str> = said.lines().collect();

@@ -1,13 +1,13 @@
 //! A hierarchy that answers, a resolver if one is wanted, and a program.
 
-use super::ask::{self, Asked, Question};
+use super::ask::{self, Question, QuestionTotals};
 use super::compare::Comparison;
 use super::profile::Profile;
 use super::report::Report;
 use super::resolver::RunningResolver;
 use super::{RunArguments, Settings};
 use crate::command_net::program::{self, Running};
-use crate::command_net::{name_of, removed};
+use crate::command_net::{name_of, remove_stale};
 use crate::out_folder::RESOLUTION;
 use hierarchy::serve::{Directory, Emulation};
 use lab::emulation::{Backends, Emulated, ToBackends};
@@ -20,7 +20,7 @@ use std::process::{ExitCode, Stdio};
 use std::time::Instant;
 
 /// What the hierarchy needs while something runs in it.
-struct Stage<'s> {
+struct RunContext<'s> {
     arguments: &'s RunArguments,
     pair: Pair,
     emulated: Emulated,
@@ -40,7 +40,7 @@ pub(super) fn run(arguments: &RunArguments, stops: &dyn Fn() -> u8) -> Result<Ex
     let out = Out::new(arguments)?;
     let profile = arguments.resolver.map(|resolver| Profile::new(resolver, &arguments.settings, &out.resolver()));
     let profile = profile.transpose()?;
-    removed()?;
+    remove_stale()?;
     let start = Instant::now();
     let emulation = Emulation::load(&arguments.folder)?;
     let directory: &Directory = emulation.directory();
@@ -58,9 +58,9 @@ pub(super) fn run(arguments: &RunArguments, stops: &dyn Fn() -> u8) -> Result<Ex
     let emulators = (0..arguments.threads).map(emulator).collect();
     let has_ipv6 = pair.has_ipv6();
     let emulated = pair.all().inside(|| Emulated::start(emulators, has_ipv6))?;
-    let stage = Stage { arguments, pair, emulated, backends: RefCell::new(backends), directory, stops };
-    let done = stage.play(profile.as_ref(), questions.as_deref(), comparison.as_mut(), &out);
-    let Stage { pair, emulated, backends, .. } = stage;
+    let context = RunContext { arguments, pair, emulated, backends: RefCell::new(backends), directory, stops };
+    let done = context.execute(profile.as_ref(), questions.as_deref(), comparison.as_mut(), &out);
+    let RunContext { pair, emulated, backends, .. } = context;
     drop(backends);
     drop(pair);
     let tally = emulated.finish()?;
@@ -97,35 +97,35 @@ fn check(arguments: &RunArguments) -> Result<(), String> {
     let has_settings = anchor.is_some() || minimisation.is_some() || *ipv4_only || *own_hints;
     if arguments.resolver.is_none() && has_settings {
         return Err(
-            "--anchor, --minimisation, --ipv4-only and --own-hints are for a resolver: name one with --resolver"
+            "cannot use --anchor, --minimisation, --ipv4-only or --own-hints without a resolver: add --resolver"
                 .to_owned(),
         );
     }
     if !(1..=EMULATED_THREADS_MAX).contains(&arguments.threads) {
-        return Err(format!("--threads {}: 1 to {EMULATED_THREADS_MAX}", arguments.threads));
+        return Err(format!("--threads {} is out of range; write 1 to {EMULATED_THREADS_MAX}", arguments.threads));
     }
     arguments.command.first().map_or(Ok(()), |program| program::check(program))
 }
 
-impl Stage<'_> {
+impl RunContext<'_> {
     /// Runs what was asked for, resolver first.
-    fn play(
+    fn execute(
         &self,
         profile: Option<&Profile>,
         questions: Option<&[Question]>,
         mut comparison: Option<&mut Comparison>,
         out: &Out,
-    ) -> Result<(ExitCode, Option<Asked>), Box<dyn Error>> {
+    ) -> Result<(ExitCode, Option<QuestionTotals>), Box<dyn Error>> {
         let near = self.pair.near();
         let log = out.resolver().join("resolver.log");
         let resolver = profile.map(|profile| RunningResolver::start(near, profile, log, self.stops)).transpose()?;
         let resolver = RefCell::new(resolver);
         let is_well = || -> Result<(), String> {
             if !self.emulated.is_alive() {
-                return Err("the servers of the hierarchy failed; the program was ended".into());
+                return Err("the servers of the hierarchy failed; the program was stopped".into());
             }
             if self.backends.borrow_mut().as_mut().is_some_and(|backends| !backends.are_alive()) {
-                return Err("a server under test has ended; so was the program".into());
+                return Err("a server under test exited; the program was stopped".into());
             }
             resolver.borrow_mut().as_mut().map_or(Ok(()), RunningResolver::check)
         };

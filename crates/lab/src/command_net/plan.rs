@@ -11,59 +11,59 @@ use std::time::Duration;
 
 /// One group of clients without a file.
 #[derive(Args)]
-pub(super) struct Simple {
-    /// The round trip.
+pub(super) struct LinkArguments {
+    /// Round-trip time.
     #[arg(long, value_parser = read_duration, value_name = "TIME")]
     rtt: Option<Duration>,
-    /// The most that is added to a round trip, evenly; packets of a client keep their order.
+    /// Maximum jitter of the round trip, uniformly distributed. Packets of a client stay in order.
     #[arg(long, value_parser = read_duration, value_name = "TIME", default_value = "0s")]
     jitter: Duration,
-    /// The share of packets that each direction loses, such as 0.1%.
+    /// Packet loss in each direction, such as 0.1%.
     #[arg(long, value_parser = read_share, value_name = "SHARE", default_value = "0")]
     loss: f64,
-    /// How many are lost in a row on average.
+    /// Average number of packets lost in a row.
     #[arg(long, value_name = "PACKETS", default_value_t = 1.0)]
     burst: f64,
-    /// The rate of each direction, such as 100mbit.
+    /// Bandwidth of each direction, such as 100mbit.
     #[arg(long, value_parser = read_rate, value_name = "RATE")]
     rate: Option<u64>,
-    /// Bytes that may wait for the rate.
+    /// Size of the queue of --rate.
     #[arg(long, value_name = "BYTES", requires = "rate", default_value_t = QUEUE_BYTES)]
     queue_bytes: u64,
-    /// Lets jitter change the order of packets.
+    /// Let jitter reorder packets.
     #[arg(long)]
     reorder: bool,
-    /// A network whose addresses are the clients' as well, such as 10.0.0.0/8; as often as wanted.
+    /// Additional network of client addresses, such as 10.0.0.0/8. May be given several times.
     #[arg(long = "network", value_parser = read_network, value_name = "NETWORK")]
     networks: Vec<(IpAddr, u8)>,
-    /// Decides what is lost.
+    /// Seed of packet loss.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// What carries the packets: auto, netem or relay.
+    /// How to emulate links: auto, netem or relay.
     #[arg(long, default_value = "auto")]
     mechanism: Mechanism,
-    /// How long before a packet is due the relay ceases to sleep: nearer to the time, for more of a core.
+    /// How long the relay busy-waits before a packet is due. This improves timing and uses more CPU.
     #[arg(long, value_parser = read_duration, value_name = "TIME", default_value = "0s")]
     spin: Duration,
 }
 
 /// A file, or options.
-pub(super) struct Asked<'a> {
+pub(super) struct NetSource<'a> {
     pub(super) file: Option<&'a Path>,
-    pub(super) simple: &'a Simple,
+    pub(super) link: &'a LinkArguments,
 }
 
-impl Asked<'_> {
+impl NetSource<'_> {
     pub(super) fn plan(&self) -> Result<NetPlan, String> {
-        match (self.file, self.simple.rtt) {
+        match (self.file, self.link.rtt) {
             (Some(path), _) => NetPlan::read(path),
-            (None, Some(rtt)) => self.simple.plan(rtt),
-            (None, None) => Err("a file, or --rtt 20ms".into()),
+            (None, Some(rtt)) => self.link.plan(rtt),
+            (None, None) => Err("no net described: name a file, or use --rtt 20ms".into()),
         }
     }
 }
 
-impl Simple {
+impl LinkArguments {
     fn plan(&self, rtt: Duration) -> Result<NetPlan, String> {
         let rate = self.rate.map(|bits| Rate { bits, queue_bytes: self.queue_bytes });
         let shape = Shape {

@@ -25,7 +25,7 @@ impl Running {
     /// Starts it: `ip netns exec` with a program behind it.
     pub(crate) fn start(mut command: Command) -> Result<Self, Box<dyn Error>> {
         end_with_me(&mut command);
-        Ok(Self(command.spawn().map_err(|error| format!("ip, of iproute2, cannot be run: {error}"))?))
+        Ok(Self(command.spawn().map_err(|error| format!("cannot run ip (iproute2): {error}"))?))
     }
 
     /// How it ended, if it has.
@@ -84,7 +84,7 @@ pub(crate) fn check(program: &str) -> Result<(), String> {
         true => is_one(Path::new(program)),
         false => std::env::split_paths(&folders).any(|folder| is_one(&folder.join(program))),
     };
-    if is_there { Ok(()) } else { Err(format!("{program}: no such program, or none that may be run")) }
+    if is_there { Ok(()) } else { Err(format!("cannot run {program}: no such program, or not executable")) }
 }
 
 /// Starts a command line on the hub, and waits until something listens there.
@@ -92,12 +92,12 @@ pub(super) fn serve(net: &Net, line: &str, stops: &dyn Fn() -> u8) -> Result<Run
     let mut command = net.hub().command("sh");
     // What it asks the shell for is done by the shell; without such, the program is the shell's successor.
     command.args(["-c", &format!("exec {line}")]);
-    tell_addresses(&mut command);
+    set_hub_addresses(&mut command);
     let mut server = Running::start(command)?;
     let until = Instant::now() + LISTENS_WITHIN;
     while stops() == 0 {
         if let Some(status) = server.ended()? {
-            return Err(format!("the server ended before it listened: {status}").into());
+            return Err(format!("the server exited before it listened: {status}").into());
         }
         if listens(net.hub())? {
             break;
@@ -147,14 +147,14 @@ pub(super) fn run(
 ) -> Result<ExitCode, Box<dyn Error>> {
     let mut command = namespace.command(&words[0]);
     command.args(&words[1..]).stdin(std::process::Stdio::inherit());
-    tell_addresses(&mut command);
+    set_hub_addresses(&mut command);
     let is_well = || -> Result<(), String> {
-        if net.is_alive() { Ok(()) } else { Err("a link failed; the program was ended".into()) }
+        if net.is_alive() { Ok(()) } else { Err("a link failed; the program was stopped".into()) }
     };
     Running::start(command)?.wait(stops, &is_well)
 }
 
 /// Tells a program the addresses of the hub.
-fn tell_addresses(command: &mut Command) {
+fn set_hub_addresses(command: &mut Command) {
     command.env("CATLAB_HUB", HUB_V4.to_string()).env("CATLAB_HUB6", HUB_V6.to_string());
 }

@@ -1,6 +1,6 @@
 //! `catlab trace anonymize`: a trace that can be shown.
 
-use super::{ReadArguments, WriteArguments, create, finish, open, read, tell_lost};
+use super::{ReadArguments, WriteArguments, create, finish, open, print_lost, read};
 use crate::arguments::parse_name;
 use crate::key_file;
 use clap::{Args, ValueEnum};
@@ -14,39 +14,41 @@ use trace::anonymize::{Anonymization, Anonymizer, Key, Lengths, Options};
 use wire::name::Name;
 
 /// What is said of a key that was made.
-const ADVICE: &str = "keep it for traces whose pseudonyms are to be the same, and secret";
+const ADVICE: &str = "keep it secret, and reuse it for traces that need the same pseudonyms";
 
 pub(crate) const EXAMPLES: &str = "Examples:
   catlab trace anonymize day.pcap --key trace.key --out shown.pcap
   catlab trace anonymize day.pcap --key trace.key --keep-suffix com --keep-suffix net --options drop --out shown.pcap
   catlab trace anonymize next.pcap --key trace.key --keep-suffixes tlds.txt --lengths hide --out shown.txt.gz
 
-Addresses keep their prefixes (Crypto-PAn), names their labels; with the same key the same address or name has the same
-pseudonym in every trace. A key file that is not there is made; who has it can undo the pseudonyms. What stays and what
-is blank is in docs/catlab/anonymize.md. Times, ports and IDs stay.
-Exit code 0: read to the end; 1: the trace is damaged, and what came before that stands; 2: it cannot be done at all.";
+Pseudonyms of addresses keep common prefixes (Crypto-PAn), and those of names keep the labels. With the same key, an
+address or name has the same pseudonym in every trace. Keep the key secret: it can reverse the pseudonyms. Times, ports
+and IDs are not changed. docs/catlab/anonymize.md lists what is kept and what is blanked.
+
+Exit code 0: read to the end; 1: the trace is damaged, and messages before the damage were written; 2: nothing was
+written.";
 
 #[derive(Args)]
 pub(crate) struct AnonymizeArguments {
-    /// The trace; `-` is standard input.
+    /// Trace. `-` is standard input.
     trace: PathBuf,
     #[command(flatten)]
     read: ReadArguments,
     #[command(flatten)]
     write: WriteArguments,
-    /// File with the key, 64 hexadecimal digits; one that is not there is made.
+    /// File with the key: 64 hex digits. A missing file is created.
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
-    /// A name that stays at the end of others; may be given several times.
+    /// Keep this suffix of names. May be given several times.
     #[arg(long, value_name = "NAME", value_parser = parse_name)]
     keep_suffix: Vec<Name>,
-    /// A file of such names, one a line; # begins a comment.
+    /// File of suffixes to keep, one per line. `#` begins a comment.
     #[arg(long, value_name = "FILE")]
     keep_suffixes: Option<PathBuf>,
-    /// Lengths of labels: keep, or hide, which makes all of them thirteen bytes long.
+    /// Lengths of labels: `keep`, or `hide` to make all labels 13 bytes long.
     #[arg(long, value_name = "HOW", default_value = "keep")]
     lengths: LengthsArgument,
-    /// EDNS options: blank, drop, or keep; the address of a client subnet is a pseudonym always.
+    /// EDNS options: `blank`, `drop` or `keep`. The address of a client subnet is always replaced.
     #[arg(long, value_name = "HOW", default_value = "blank")]
     options: OptionsArgument,
 }
@@ -90,13 +92,13 @@ pub(super) fn anonymize(arguments: &AnonymizeArguments) -> Result<bool, Box<dyn 
         Ok(true)
     })?;
     finish(writer, &arguments.write)?;
-    tell_lost(path, &reader);
+    print_lost(path, &reader);
     let (path, tally) = (path.display(), anonymizer.tally());
-    eprintln!("{path}: {} of {} messages stay", tally.given, tally.messages);
+    eprintln!("{path}: {} of {} messages kept", tally.given, tally.messages);
     for (count, what) in [
         (tally.malformed, "messages are left out: they are malformed"),
         (tally.too_long, "messages are left out: a name or the message would be too long"),
-        (tally.records_dropped, "records are left out: nobody knows what is in them"),
+        (tally.records_dropped, "records are left out: their type is unknown"),
         (tally.records_blank, "records are blank: their data is malformed"),
         (tally.options_dropped, "EDNS options are left out"),
         (tally.extra_dropped, "messages had bytes behind their last record or TLV, which are left out"),
@@ -112,7 +114,7 @@ fn text(path: &Path, most: u64) -> Result<String, String> {
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(most + 1).read_to_string(&mut text));
     match read {
-        Ok(bytes) if bytes as u64 > most => Err(format!("{}: longer than {most} bytes", path.display())),
+        Ok(bytes) if bytes as u64 > most => Err(format!("{}: larger than {most} bytes", path.display())),
         Ok(_) => Ok(text),
         Err(error) => Err(format!("{}: {error}", path.display())),
     }

@@ -1,7 +1,7 @@
 //! `catlab trace mutate`: a trace with other transports, names, flags, clients or times.
 
-use super::{ReadArguments, TraceFile, WriteArguments, create, finish, open, read, tell_lost};
-use crate::arguments::WrittenArguments;
+use super::{ReadArguments, TraceFile, WriteArguments, create, finish, open, print_lost, read};
+use crate::arguments::FileMutationArguments;
 use clap::Args;
 use lab::mutation::{FilterCommand, FilterError, FilterExit, Pipe};
 use std::error::Error;
@@ -15,27 +15,28 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab trace mutate day.pcap --unique --suffix example.com=lab.test --server 127.0.0.1:5300 --out lab.txt.gz
   catlab trace mutate day.pcap --only-type AAAA --sample 0.1 --speed 10 --out fast.pcap
   catlab trace mutate day.pcap --rules rules.toml --out other.pcap
-  catlab trace mutate day.txt --through \"awk '\\$13 != \\\"ANY\\\"'\" --out without.txt
+  catlab trace mutate day.txt --filter-command \"awk '\\$13 != \\\"ANY\\\"'\" --out without.txt
 
-Rules, options and the text are in docs/catlab/mutate.md. Transport, client and server change in queries and
-responses, the
-rest in queries only; shares are drawn by client, so that a client keeps its transport, or with --by query.
-Exit code 0: read to the end; 1: the trace is damaged, or the program of --through failed, and what came before that
-stands; 2: it cannot be done at all.";
+docs/catlab/mutate.md describes rules, options and the text format. Transport, client and server change in queries and
+responses; everything else changes in queries only. Shares count clients, so a client keeps its transport. With
+--by query they count queries.
+
+Exit code 0: read to the end; 1: the trace is damaged or the command of --filter-command failed, and messages before
+that were written; 2: nothing was written.";
 
 #[derive(Args)]
 pub(crate) struct MutateArguments {
-    /// The trace; `-` is standard input.
+    /// Trace. `-` is standard input.
     trace: PathBuf,
     #[command(flatten)]
     read: ReadArguments,
     #[command(flatten)]
     write: WriteArguments,
     #[command(flatten)]
-    mutation: WrittenArguments,
-    /// A command of the shell through which all messages go at last, as lines of our text.
+    mutation: FileMutationArguments,
+    /// Pipe all messages through this shell command as the last step, as lines of text (docs/catlab/mutate.md).
     #[arg(long, value_name = "COMMAND")]
-    through: Option<String>,
+    filter_command: Option<String>,
 }
 
 pub(super) fn mutate(arguments: &MutateArguments) -> Result<bool, Box<dyn Error>> {
@@ -44,7 +45,7 @@ pub(super) fn mutate(arguments: &MutateArguments) -> Result<bool, Box<dyn Error>
     let mut reader = open(path, &arguments.read)?;
     let inputs: Vec<&Path> = arguments.mutation.rules().into_iter().chain([path.as_path()]).collect();
     let mut writer = create(&arguments.write, &inputs)?;
-    let is_whole = match &arguments.through {
+    let is_whole = match &arguments.filter_command {
         None => read(path, &mut reader, |message| {
             if let Some(message) = mutator.apply(message) {
                 writer.write(&message)?;
@@ -54,8 +55,8 @@ pub(super) fn mutate(arguments: &MutateArguments) -> Result<bool, Box<dyn Error>
         Some(command) => through(command, path, &mut reader, &mut mutator, &mut writer)?,
     };
     finish(writer, &arguments.write)?;
-    tell_lost(path, &reader);
-    tell(path, &mutator);
+    print_lost(path, &reader);
+    print_tally(path, &mutator);
     Ok(is_whole)
 }
 
@@ -84,7 +85,7 @@ fn through(
     let started = FilterCommand::start(command).map_err(|error| format!("sh: {error}"))?;
     let (FilterExit { status, command }, reader) =
         started.run(feed, |message| writer.write(message).map_err(FilterError::Writer))?;
-    tell_lost(Path::new(&command), &reader);
+    print_lost(Path::new(&command), &reader);
     if !status.success() {
         // FilterExit by a signal it has no code.
         match status.code() {
@@ -96,16 +97,16 @@ fn through(
 }
 
 /// Says what was left out, and what could not be done.
-fn tell(path: &Path, mutator: &Mutator) {
+fn print_tally(path: &Path, mutator: &Mutator) {
     let (path, tally) = (path.display(), mutator.tally());
-    eprintln!("{path}: {} of {} messages stay", tally.given, tally.messages);
+    eprintln!("{path}: {} of {} messages kept", tally.given, tally.messages);
     for (index, count) in tally.left_out.iter().enumerate().filter(|(_, count)| **count > 0) {
         eprintln!("{path}: rule {} left out {count}", index + 1);
     }
     if tally.unreadable > 0 {
-        eprintln!("{path}: not done: {} changes of queries that are malformed or have no question", tally.unreadable);
+        eprintln!("{path}: {} changes skipped: the query is malformed or has no question", tally.unreadable);
     }
     if tally.too_long > 0 {
-        eprintln!("{path}: not done: {} changes that would have made a name or a message too long", tally.too_long);
+        eprintln!("{path}: {} changes skipped: a name or the message would be too long", tally.too_long);
     }
 }

@@ -22,7 +22,8 @@ pub(crate) struct ReadArguments {
 #[derive(Args)]
 pub(crate) struct SideArguments {
     /// dnstap messages to read: client (CLIENT_QUERY and CLIENT_RESPONSE), auth, update, forwarder, resolver, stub,
-    /// tool or all. The default is the first of these types that the log has.
+    /// tool or all. `zones build` and `hierarchy run` read all by default. The default of other commands is the first
+    /// of these types that the log has.
     #[arg(long = "dnstap-type", value_name = "TYPE", value_delimiter = ',', value_parser = parse_side)]
     types: Vec<Sides>,
 }
@@ -37,7 +38,7 @@ fn parse_side(text: &str) -> Result<Sides, String> {
     }
     let known = DnstapSide::ALL.into_iter().find(|side| side.label() == text);
     let labels = DnstapSide::ALL.map(DnstapSide::label).join(", ");
-    known.map(|side| Sides(vec![side])).ok_or_else(|| format!("{text} is no dnstap type; write {labels} or all"))
+    known.map(|side| Sides(vec![side])).ok_or_else(|| format!("{text} is not a dnstap type; write {labels} or all"))
 }
 
 impl SideArguments {

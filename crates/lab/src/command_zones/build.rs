@@ -1,10 +1,10 @@
 //! `catlab zones build`: traces in, a folder of zones out.
 
 use super::fetch::Fetcher;
+use super::print_report;
 use super::sign::{Signing, reason};
-use super::told;
 use crate::arguments::Ownership;
-use crate::command_trace::{ReadArguments, open_all_sides, read, tell_lost};
+use crate::command_trace::{ReadArguments, open_all_sides, print_lost, read};
 use crate::out_folder::{Force, HIERARCHY, OutFolder};
 use clap::{Args, ValueEnum};
 use hierarchy::construct::{Assembly, Built, BuiltRecord, Dnssec, Survey, Why};
@@ -25,17 +25,18 @@ pub(super) const EXAMPLES: &str = "Examples:
   catlab zones build upstream.pcap --out zones --resign --key lab.key
   catlab zones build root-server.pcap.xz --out zones && named-checkzone . zones/zones/root.zone
 
-The folder holds zones/NAME.zone for each zone, hierarchy.json (which address serves which zones), report.json (what
-was made up, left out, or answered in two ways) and conflicts.jsonl (all that was answered in two ways: what is kept,
-and every other answer). What nobody sent and a zone needs is made, and marked in its file.
-Several traces make one hierarchy, in the order in which they are named: the first answer wins. docs/catlab/zones.md
-says how
-zones are told apart, and what a rebuilt zone cannot know.
-Exit code 0: all was read; 1: a trace is damaged, and what came before that is used; 2: nothing was built.";
+The folder has zones/NAME.zone for each zone, hierarchy.json (which address serves which zones), report.json (what was
+synthesized, left out, or answered in different ways) and conflicts.jsonl (all conflicting answers). Records that a zone
+needs and that no server sent are synthesized, and marked in the zone file.
+Several traces make one hierarchy. The first answer wins, in the order of the traces. docs/catlab/zones.md describes how
+zones are found and what a rebuilt zone cannot know.
+
+Exit code 0: all traces were read; 1: a trace is damaged, and messages before the damage were used; 2: nothing was
+built.";
 
 #[derive(Args)]
 pub(crate) struct BuildArguments {
-    /// Traces with responses, as `catlab trace` reads them.
+    /// Traces with responses, in any format that `catlab trace` reads.
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
     /// Output folder for zones and report. It is created. It may only hold a hierarchy if --force is given.
@@ -43,16 +44,15 @@ pub(crate) struct BuildArguments {
     out: PathBuf,
     #[command(flatten)]
     force: Force,
-    /// What becomes of signatures: keep leaves them as they were captured (valid then, not now), off leaves out all
-    /// that only signed zones have, resign signs every zone anew: --key, --days and --now say how, and OUT/anchors.txt
-    /// is what resolvers are to trust.
+    /// DNSSEC records: `keep` leaves them as captured (expired by now), `off` removes them, `resign` signs all zones
+    /// with a new key (see --key, --days and --now) and writes trust anchors to OUT/anchors.txt.
     #[arg(long, value_name = "MODE", default_value = "keep")]
     dnssec: Mode,
-    /// As --dnssec resign.
+    /// Same as --dnssec resign.
     #[arg(long, conflicts_with = "dnssec")]
     resign: bool,
-    /// Asks this resolver, once each, for NS where servers change and nothing says where a zone begins, for name
-    /// servers that nobody named, and for their addresses. Nothing is asked otherwise.
+    /// Query this resolver for missing zone cuts, name servers and addresses, once each. Without this option nothing is
+    /// queried.
     #[arg(long, value_name = "ADDRESS:PORT")]
     fetch_from: Option<SocketAddr>,
     #[command(flatten)]
@@ -94,14 +94,14 @@ pub(super) fn build(arguments: &BuildArguments) -> Result<bool, Box<dyn Error>> 
     }
     let mut built = assembly.finish();
     if built.zones.is_empty() {
-        told::print(&built.report, true);
-        return Err("no zone: none of the responses tells of one (see above what became of them)".into());
+        print_report::print(&built.report, true);
+        return Err("cannot build: no response names a zone (see the counts above)".into());
     }
     if matches!(mode, Mode::Resign) {
         sign_built(&mut built, &arguments.signing, &out)?;
     }
     write_folder(out, &built)?;
-    told::print(&built.report, true);
+    print_report::print(&built.report, true);
     Ok(is_whole)
 }
 
@@ -147,7 +147,7 @@ fn each_message(
                 show(message);
                 Ok(true)
             })?;
-            tell_lost(path, &reader);
+            print_lost(path, &reader);
         } else {
             // The first pass has told of an error, which ends this one at the same place.
             while let Ok(Some(message)) = reader.next() {
@@ -172,7 +172,7 @@ pub(super) fn write_folder(folder: OutFolder, built: &Built) -> Result<(), Box<d
         let made = zone.records.iter().filter(|record| record.made.is_some()).count();
         let count = zone.records.len();
         let head =
-            format!("{name}, rebuilt from traffic by catlab: {count} records, {made} of them made up and marked");
+            format!("{name}, rebuilt from traffic by catlab: {count} records, {made} of them synthesized and marked");
         write_zone(&out.join(&file), &head, zone.records.iter().map(|built| (&built.record, built.made.as_deref())))?;
         entries.push(ZoneEntry { name, file, servers: zone.servers.clone() });
     }

@@ -10,7 +10,7 @@ use wire::parse::Message;
 use wire::{Name, limits};
 
 /// How long an answer is waited for; then the question counts as unanswered.
-const PATIENCE: Duration = Duration::from_secs(3);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 /// EDNS payload size that is taken.
 const PAYLOAD: u16 = 1_232;
 
@@ -48,7 +48,7 @@ impl Fetcher {
             }
         }
         let Self { resolver, asked, answered, .. } = self;
-        eprintln!("asked {resolver} {asked} questions, {answered} were answered");
+        eprintln!("sent {asked} questions to {resolver}, {answered} were answered");
         Ok(())
     }
 
@@ -65,7 +65,7 @@ impl Fetcher {
 fn ask(socket: &UdpSocket, id: u16, name: &Name, rtype: Rtype) -> std::io::Result<Option<Vec<u8>>> {
     let query = MessageBuilder::query(id, name.as_ref(), rtype).header(|header| header.rd = true);
     socket.send(&query.edns(PAYLOAD, false).build())?;
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + ANSWER_TIMEOUT;
     let mut bytes = vec![0; limits::MESSAGE_BYTES_MAX];
     loop {
         let left = until.saturating_duration_since(Instant::now());

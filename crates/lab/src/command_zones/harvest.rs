@@ -1,11 +1,11 @@
 //! `catlab zones harvest`: each question once through a cold resolver, and what it asks others as a capture.
 
 use crate::arguments::Ownership;
-use crate::command_trace::{ReadArguments, open_or_queries, read, tell_lost};
+use crate::command_trace::{ReadArguments, open_or_queries, print_lost, read};
 use crate::out_folder::{self, FileInMaking, Force};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use lab::harvest::{Asked, PacketFile, Questions, ask};
+use lab::harvest::{HarvestCounts, PacketFile, Questions, ask};
 use links::Tap;
 use std::error::Error;
 use std::net::{IpAddr, SocketAddr};
@@ -20,18 +20,19 @@ pub(super) const EXAMPLES: &str = "Examples:
   catlab zones harvest day.pcap.xz --resolver 192.168.1.5 --interface eth0 --out upstream.pcap
   catlab zones build upstream.pcap --out zones
 
-Run it where the resolver runs: what it asks others, and hears from them at port 53, is what is captured; that takes
-CAP_NET_RAW. Its cache should be empty, or zones will be missing: a resolver that was just started has nothing in it.
-Exit code 0: every question was settled; 1: some had no answer, or packets were lost; 2: it cannot be done.";
+Run this on the host of the resolver: it captures the upstream traffic of the resolver at port 53, and needs
+CAP_NET_RAW. Start the resolver with an empty cache, or zones will be missing.
+
+Exit code 0: every question was answered; 1: some were not, or packets were lost; 2: the harvest failed.";
 
 /// How often the capture looks whether it is over.
 const LOOK: Duration = Duration::from_millis(50);
 
 #[derive(Args)]
 pub(crate) struct HarvestArguments {
-    /// Queries: any trace that `catlab trace` reads, or a file of `NAME TYPE` lines. Each question is asked once.
+    /// Questions: any trace that `catlab trace` reads, or a file of `NAME TYPE` lines. Each question is sent once.
     queries: PathBuf,
-    /// The resolver, with or without a port.
+    /// Resolver to query. The default port is 53.
     #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = resolver)]
     resolver: SocketAddr,
     /// Output capture (pcap). An existing file is only replaced with --force.
@@ -39,16 +40,16 @@ pub(crate) struct HarvestArguments {
     out: PathBuf,
     #[command(flatten)]
     force: Force,
-    /// Capture at this interface alone.
+    /// Capture on this interface only.
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
-    /// Questions that wait at one time.
+    /// Questions in flight.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1_000))]
     in_flight: u16,
-    /// How long an answer may take before the question is asked again, twice at most.
+    /// Timeout of an answer. After it the question is sent again, at most twice.
     #[arg(long, default_value = "5s", value_name = "DURATION", value_parser = crate::arguments::parse_duration)]
     timeout: Duration,
-    /// How long the resolver may go on asking for itself after the last answer.
+    /// How long to continue the capture after the last answer.
     #[arg(long, default_value = "2s", value_name = "DURATION", value_parser = crate::arguments::parse_duration)]
     settle: Duration,
     #[command(flatten)]
@@ -61,7 +62,7 @@ fn resolver(text: &str) -> Result<SocketAddr, String> {
     let address = text.parse::<IpAddr>().map(|address| SocketAddr::new(address, 53));
     address
         .or_else(|_| text.parse())
-        .map_err(|_| format!("{text} is no address: 127.0.0.1, 127.0.0.1:5300 or [::1]:53"))
+        .map_err(|_| format!("{text} is not an address; write 127.0.0.1, 127.0.0.1:5300 or [::1]:53"))
 }
 
 /// Harvests; false when something is missing in what was harvested.
@@ -78,44 +79,44 @@ pub(super) fn harvest(arguments: &HarvestArguments, stops: &dyn Fn() -> u8) -> R
         }
         Ok(true)
     })?;
-    tell_lost(path, &reader);
+    print_lost(path, &reader);
     if questions.list().is_empty() {
-        return Err(format!("{}: no question in it", path.display()).into());
+        return Err(format!("cannot harvest: {} has no questions", path.display()).into());
     }
-    let tap =
-        Tap::open(arguments.interface.as_deref()).map_err(|error| format!("capturing: {error} (CAP_NET_RAW?)"))?;
+    let tap = Tap::open(arguments.interface.as_deref())
+        .map_err(|error| format!("cannot capture: {error}. This needs CAP_NET_RAW"))?;
     let file = FileInMaking::new(&arguments.out);
     let out = PacketFile::create(file.path(), arguments.resolver);
     let out = out.map_err(|error| format!("{}: {error}", arguments.out.display()))?;
     let is_over = AtomicBool::new(false);
-    let (asked, captured) = std::thread::scope(|scope| {
+    let (counts, captured) = std::thread::scope(|scope| {
         let capturing = scope.spawn(|| capture(tap, out, &is_over));
-        let asked = all(arguments, &questions, stops);
+        let counts = all(arguments, &questions, stops);
         std::thread::sleep(arguments.settle);
         is_over.store(true, Ordering::Relaxed);
-        (asked, capturing.join())
+        (counts, capturing.join())
     });
     let (packets, lost) =
-        captured.map_err(|_| "the capture panicked")?.map_err(|error| format!("capturing: {error}"))?;
-    let asked = asked.map_err(|error| format!("{}: {error}", arguments.resolver))?;
+        captured.map_err(|_| "the capture panicked")?.map_err(|error| format!("cannot capture: {error}"))?;
+    let counts = counts.map_err(|error| format!("{}: {error}", arguments.resolver))?;
     file.commit()?;
-    tell(&questions, &asked, packets, lost);
-    let unsettled = questions.list().len() as u64 - asked.count() + asked.unanswered;
+    print_counts(&questions, &counts, packets, lost);
+    let unsettled = questions.list().len() as u64 - counts.count() + counts.unanswered;
     Ok(is_whole && unsettled == 0 && lost == 0)
 }
 
-fn all(arguments: &HarvestArguments, questions: &Questions, stops: &dyn Fn() -> u8) -> std::io::Result<Asked> {
+fn all(arguments: &HarvestArguments, questions: &Questions, stops: &dyn Fn() -> u8) -> std::io::Result<HarvestCounts> {
     let template = "{bar:40} {human_pos} of {human_len} questions, {eta} to go";
     let style = ProgressStyle::with_template(template).expect("a template");
     let bar = ProgressBar::new(questions.list().len() as u64).with_style(style);
-    let each = |asked: &Asked| {
-        bar.set_position(asked.count());
+    let each = |counts: &HarvestCounts| {
+        bar.set_position(counts.count());
         stops() == 0
     };
     let in_flight = usize::from(arguments.in_flight);
-    let asked = ask(arguments.resolver, questions.list(), in_flight, arguments.timeout, each);
+    let counts = ask(arguments.resolver, questions.list(), in_flight, arguments.timeout, each);
     bar.finish_and_clear();
-    asked
+    counts
 }
 
 /// Packets that were written, and those that were lost.
@@ -129,22 +130,19 @@ fn capture(mut tap: Tap, mut out: PacketFile, is_over: &AtomicBool) -> std::io::
     Ok((out.finish()?, lost))
 }
 
-fn tell(questions: &Questions, asked: &Asked, packets: u64, lost: u32) {
+fn print_counts(questions: &Questions, counts: &HarvestCounts, packets: u64, lost: u32) {
     let said: Vec<String> =
-        asked.rcodes.iter().map(|(rcode, count)| format!("{:?} {count}", Rcode(u16::from(*rcode)))).collect();
+        counts.rcodes.iter().map(|(rcode, count)| format!("{:?} {count}", Rcode(u16::from(*rcode)))).collect();
     let list = questions.list().len();
-    println!("{list} questions: {}; {} without an answer", said.join(", "), asked.unanswered);
+    println!("{list} questions: {}; {} unanswered", said.join(", "), counts.unanswered);
     println!("{packets} packets between the resolver and servers");
     if questions.without > 0 {
-        eprintln!("{} messages have no question of class IN, or ask for a transfer", questions.without);
+        eprintln!("{} messages have no question of class IN, or request a transfer", questions.without);
     }
     if questions.beyond > 0 {
-        eprintln!(
-            "{} questions are too many: a harvest has {list} at most; harvest the rest by itself",
-            questions.beyond
-        );
+        eprintln!("{} questions are left out: the limit is {list}; harvest the rest separately", questions.beyond);
     }
     if lost > 0 {
-        eprintln!("{lost} packets came faster than they were written: use fewer --in-flight");
+        eprintln!("{lost} packets were lost: lower --in-flight");
     }
 }

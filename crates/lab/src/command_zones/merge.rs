@@ -2,7 +2,7 @@
 
 use super::build::write_folder;
 use super::marks::read_marked;
-use super::told;
+use super::print_report;
 use crate::out_folder::{Force, HIERARCHY, OutFolder};
 use clap::Args;
 use hierarchy::Folder;
@@ -15,14 +15,15 @@ use wire::Name;
 pub(super) const EXAMPLES: &str = "Examples:
   catlab zones merge monday tuesday --out both
 
-Where two folders have an RRset the first wins, and the other is told; what was captured wins over what was made up,
-and what was made up stays marked with why.
-What `sign` and --resign made is left out: sign what comes out.
-Exit code 0: merged; 2: not.";
+If two folders have the same RRset, the first wins and the other is reported. Captured records win over synthesized
+ones. Synthesized records keep their marks. Records of `catlab zones sign` and --resign are left out. Sign the result
+again.
+
+Exit code 0: merged; 2: failed.";
 
 #[derive(Args)]
 pub(crate) struct MergeArguments {
-    /// Folders that `catlab zones build` wrote.
+    /// Folders from `catlab zones build`.
     #[arg(required = true, num_args = 2.., value_name = "DIR")]
     folders: Vec<PathBuf>,
     /// Output folder. It is created. It may only hold a hierarchy if --force is given.
@@ -40,7 +41,7 @@ pub(super) fn merge(arguments: &MergeArguments) -> Result<bool, Box<dyn Error>> 
         let Folder { zones, behaviors, .. } = Folder::read(folder)?;
         merge.add_behaviors(behaviors);
         for entry in zones {
-            let apex: Name = entry.name.parse().map_err(|_| format!("{}: no name of a zone", entry.name))?;
+            let apex: Name = entry.name.parse().map_err(|_| format!("{} is not a name of a zone", entry.name))?;
             let (loaded, made) = read_marked(&folder.join(&entry.file), &apex)?;
             let made = made.iter().map(Option::as_deref);
             merge.add(&apex, &entry.servers, loaded.records.iter().zip(made));
@@ -48,6 +49,6 @@ pub(super) fn merge(arguments: &MergeArguments) -> Result<bool, Box<dyn Error>> 
     }
     let built = merge.finish();
     write_folder(out, &built)?;
-    told::print(&built.report, false);
+    print_report::print(&built.report, false);
     Ok(true)
 }

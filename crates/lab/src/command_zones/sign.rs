@@ -23,10 +23,11 @@ pub(super) const EXAMPLES: &str = "Examples:
   catlab zones sign tree --key lab.key --days 3650 --out signed
   catlab hierarchy run signed --resolver bind --anchor signed/anchors.txt -- dig @127.0.0.1 www.z35.t3 A +dnssec
 
-Each zone gets a key (Ed25519), signatures, a chain of NSEC records, and the DS records of the zones that it delegates;
-DNSSEC records that were there go; what `build` has made up stays marked. OUT/anchors.txt has the DS records that
-resolvers are to trust: Unbound reads it as its trust-anchor-file, --anchor of `catlab hierarchy` for every resolver.
-Exit code 0: all zones are signed; 2: it cannot be done.";
+Each zone gets a key (Ed25519), signatures, an NSEC chain, and DS records for the zones that it delegates. Existing
+DNSSEC records are removed. Records that `catlab zones build` synthesized stay marked. OUT/anchors.txt has the DS
+records of the trust anchors. Unbound reads it as trust-anchor-file, and `catlab hierarchy --anchor` for every resolver.
+
+Exit code 0: all zones are signed; 2: failed.";
 
 /// Seconds of a day.
 const DAY: u64 = 86_400;
@@ -35,7 +36,7 @@ const EARLIER: u64 = 3_600;
 
 #[derive(Args)]
 pub(crate) struct SignArguments {
-    /// A folder that `catlab zones build` or `synth` made.
+    /// Folder from `catlab zones build` or `catlab zones synth`.
     folder: PathBuf,
     /// Output folder. It is created. It may only hold a hierarchy if --force is given.
     #[arg(long, value_name = "DIR")]
@@ -49,14 +50,14 @@ pub(crate) struct SignArguments {
 /// How zones are signed.
 #[derive(Args)]
 pub(super) struct Signing {
-    /// File of 64 hexadecimal digits that all keys come from; one that is not there is made, for its owner only.
-    /// Without it OUT/lab.key is made.
+    /// File with the secret from which all keys are derived: 64 hex digits. A missing file is created. The default is
+    /// OUT/lab.key.
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// How long signatures hold, from an hour ago on.
+    /// Validity of signatures in days, starting an hour before --now.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3_650))]
     days: u64,
-    /// When that is, in seconds since 1970; otherwise now.
+    /// Time of signing in seconds since 1970. The default is the current time.
     #[arg(long, value_name = "SECONDS")]
     now: Option<u32>,
 }
@@ -67,7 +68,7 @@ pub(super) fn sign_folder(arguments: &SignArguments) -> Result<bool, Box<dyn Err
     let folder = Folder::read(&arguments.folder)?;
     let (mut zones, mut marks) = (Vec::with_capacity(folder.zones.len()), Vec::new());
     for entry in &folder.zones {
-        let apex = entry.name.parse().map_err(|_| format!("{}: no name of a zone", entry.name))?;
+        let apex = entry.name.parse().map_err(|_| format!("{} is not a name of a zone", entry.name))?;
         let (loaded, made) = read_marked(&arguments.folder.join(&entry.file), &apex)?;
         let records: Vec<Record> = loaded.records.iter().map(|record| record.to_record()).collect();
         marks.push(Marks::new(&records, made));
@@ -112,7 +113,7 @@ impl Signing {
         let own = |folder: &Path| folder.join("lab.key");
         let kept = Some(own(out.target())).filter(|path| path.exists());
         let path = self.key.clone().or(kept).unwrap_or_else(|| own(out.path()));
-        let key = key_file::read_or_make(&path, "with it the same zones have the same keys and signatures")?;
+        let key = key_file::read_or_make(&path, "reuse it to get the same keys and signatures")?;
         let now = match self.now {
             Some(now) => now,
             // Serial arithmetic: what comes after 2106 is as good (RFC 4034 3.1.5).
@@ -126,9 +127,9 @@ impl Signing {
         bar.finish_and_clear();
         write_anchors(out.path(), &trust.anchors)?;
         let records: usize = zones.iter().map(|zone| zone.records.len()).sum();
-        println!("{} zones signed, {records} records; trust begins at {}", zones.len(), names(&trust.anchors));
+        println!("{} zones signed, {records} records; trust anchors: {}", zones.len(), names(&trust.anchors));
         for zone in &trust.undelegated {
-            eprintln!("{zone}: the zone above it does not delegate it: nothing leads to it, signed or not");
+            eprintln!("{zone}: its parent zone does not delegate it, so resolvers cannot find it");
         }
         Ok(())
     }

@@ -12,32 +12,32 @@ pub(super) const EXAMPLES: &str = "Examples:
   catlab zones synth --zones 100000 --depth 4 --servers 2 --seed 7 --out large
   catlab hierarchy run tree --resolver unbound --ask tree/queries.txt
 
-A root with the names and addresses of the real one, top-level domains t1, t2, ..., zones z17.t2 below them, and so on.
-Each has servers of its own, named in it, at addresses that no other zone has. Each zone but the root has www, mail,
-alias (a CNAME), a wildcard below wild, MX and TXT. queries.txt has a question for each zone without a zone below it.
-The same options make the same zones.";
+The root has the names and addresses of the real root servers. Below it are top-level domains t1, t2 and so on, and
+zones such as z17.t2 below them. Each zone has its own servers, named in the zone, at addresses of their own. Each zone
+except the root has www, mail, alias (a CNAME), a wildcard below wild, MX and TXT. queries.txt has one question for each
+zone without child zones. The same options give the same zones.";
 
 #[derive(Args)]
 pub(crate) struct SynthArguments {
-    /// Zones, the root and top-level domains counted.
+    /// Number of zones, including the root and top-level domains.
     #[arg(long, value_name = "COUNT")]
     zones: usize,
-    /// Levels of zones, the root and top-level domains counted.
+    /// Levels of zones, including the root and top-level domains.
     #[arg(long, value_name = "COUNT", default_value_t = 3)]
     depth: usize,
-    /// Top-level domains [default: the square root of the zones].
+    /// Number of top-level domains [default: the square root of --zones].
     #[arg(long, value_name = "COUNT")]
     tlds: Option<usize>,
-    /// Servers of each zone but the root.
+    /// Servers of each zone, except the root.
     #[arg(long, value_name = "COUNT", default_value_t = 2)]
     servers: usize,
-    /// Servers of the root: so many letters, from A on.
+    /// Servers of the root.
     #[arg(long, value_name = "COUNT", default_value_t = 13)]
     root_servers: usize,
-    /// Families of the addresses of servers.
+    /// Address families of the servers.
     #[arg(long, default_value = "both")]
-    families: FamiliesWord,
-    /// Decides which zone is below which.
+    families: FamiliesArgument,
+    /// Seed of the tree.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Output folder. It is created. It may only hold a hierarchy if --force is given.
@@ -48,12 +48,12 @@ pub(crate) struct SynthArguments {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum FamiliesWord {
+enum FamiliesArgument {
     /// IPv4.
     V4,
     /// IPv6.
     V6,
-    /// An address of each.
+    /// IPv4 and IPv6.
     Both,
 }
 
@@ -67,9 +67,9 @@ pub(super) fn write(arguments: &SynthArguments) -> Result<bool, Box<dyn Error>> 
         server_count: arguments.servers,
         root_server_count: arguments.root_servers,
         families: match arguments.families {
-            FamiliesWord::V4 => Families::V4,
-            FamiliesWord::V6 => Families::V6,
-            FamiliesWord::Both => Families::Both,
+            FamiliesArgument::V4 => Families::V4,
+            FamiliesArgument::V6 => Families::V6,
+            FamiliesArgument::Both => Families::Both,
         },
         seed: arguments.seed,
     };

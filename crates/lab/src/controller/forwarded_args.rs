@@ -54,7 +54,7 @@ const LOAD: &[&str] = &[
     "seed",
 ];
 /// Options of a replay.
-const REPLAY: &[&str] = &["ports", "sources", "fast", "late", "late-limit", "dependent"];
+const REPLAY: &[&str] = &["ports", "sources", "fast", "late", "late-limit", "wait-for-answer"];
 /// Options that the controller handles itself, or sends as a file.
 const LOCAL: &[&str] = &[
     "nats",
@@ -76,7 +76,7 @@ const LOCAL_OF_REPLAY: &[&str] = &[
     "trace",
     "speed",
     "rules",
-    "through",
+    "filter-command",
     "limit",
     "from",
     "until",
@@ -197,12 +197,13 @@ mod tests {
         assert_eq!(forwarded(Kind::Load, line).unwrap(), ["--server=10.0.0.1"]);
         let line = "catlab load --server 10.0.0.1 --update-zone z --name {n}.z --nats nats://h";
         check_args(Kind::Load, &forwarded(Kind::Load, line).unwrap()).unwrap();
-        let line = "catlab replay t.pcap --server 10.0.0.1 --speed 2 --limit 9 --late stop --dependent --nats nats://h";
+        let line =
+            "catlab replay t.pcap --server 10.0.0.1 --speed 2 --limit 9 --late stop --wait-for-answer --nats nats://h";
         let args = forwarded(Kind::Replay, line).unwrap();
         check_args(Kind::Replay, &args).unwrap();
         let mut sorted = args.clone();
         sorted.sort();
-        assert_eq!(sorted, ["--dependent", "--late=stop", "--server=10.0.0.1"]);
+        assert_eq!(sorted, ["--late=stop", "--server=10.0.0.1", "--wait-for-answer"]);
         // What is changed in a trace is so before it is divided.
         let line = "catlab replay t.pcap --server 10.0.0.1 --unique --suffix a=b --do 1 --only-type A --clients 9 \
                     --edns none --sample 0.5 --by query --seed 3 --rd on --type AAAA --nats nats://h";

@@ -58,12 +58,12 @@ impl FleetArguments {
 
 fn parse_agents(text: &str) -> Result<usize, String> {
     let count = text.parse().ok().filter(|count| (1..=AGENTS_MAX).contains(count));
-    count.ok_or_else(|| format!("{text} is not between 1 and {AGENTS_MAX}"))
+    count.ok_or_else(|| format!("{text} is out of range; write 1 to {AGENTS_MAX}"))
 }
 
 /// Heartbeats come twice a second: below two seconds, a late one would count as lost.
 fn parse_silence(text: &str) -> Result<Duration, String> {
     let silence = parse_duration(text)?;
     let is_some = (Duration::from_secs(2)..=Duration::from_secs(600)).contains(&silence);
-    if is_some { Ok(silence) } else { Err(format!("{text} is not between 2s and 10m")) }
+    if is_some { Ok(silence) } else { Err(format!("{text} is out of range; write 2s to 10m")) }
 }

@@ -1,11 +1,11 @@
 //! Questions asked once each of a resolver that knows nothing yet, while what it asks others is recorded: the traffic
 //! that zones are rebuilt from.
 
-mod asking;
 mod packets;
+mod resolver;
 
-pub use asking::{Asked, ask};
 pub use packets::PacketFile;
+pub use resolver::{HarvestCounts, ask};
 
 use crate::limits::HARVEST_QUESTIONS_MAX;
 use std::collections::HashSet;

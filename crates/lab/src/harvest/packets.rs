@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_resolver_and_servers_say_is_taken_and_its_own_clients_are_not() {
+    fn upstream_packets_are_kept_and_client_packets_are_not() {
         let resolver = "127.0.0.1:53".parse().unwrap();
         let (here, there) = ([127, 0, 0, 1], [192, 0, 2, 1]);
         assert!(is_upstream(&packet(17, (here, 4711), (there, 53)), resolver));

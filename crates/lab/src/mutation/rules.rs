@@ -362,14 +362,14 @@ mod tests {
             ("[[rule]]\nrd = true\n[[rule]]\ntype = \"NOSUCH\"", "rule 2: NOSUCH is no type"),
             ("[[rule]]", "rule 1: it does nothing"),
             ("[[rule]]\ndrop = true\nrd = true", "rules of their own"),
-            ("[[rule]]\nshare = 2.0\ndrop = true", "rule 1: a share is 0 to 1"),
+            ("[[rule]]\nshare = 2.0\ndrop = true", "rule 1: a share must be 0 to 1"),
             ("[[rule]]\nwhen.client = \"localhost\"\ndrop = true", "localhost is no prefix"),
-            ("[[rule]]\nname = \"x{name}\"", "{name} stands for labels"),
+            ("[[rule]]\nname = \"x{name}\"", "{name} stands for whole labels"),
             ("[[rule]]\nclient = { prefx = \"10.0.0.0/8\" }", "write \"10.0.0.0/8\""),
-            ("[[rule]]\nclient = 0", "there are no clients"),
+            ("[[rule]]\nclient = 0", "no clients, or more"),
             ("[[rule]]\nedns = \"big\"", "write none or a size"),
             ("[[rule]]\nwen = {}", "unknown field `wen`"),
-            ("speed = 0\n[[rule]]\nrd = true", "the speed is more than 0"),
+            ("speed = 0\n[[rule]]\nrd = true", "the speed must be above 0"),
         ] {
             let error = parse_rules(text).unwrap_err();
             assert!(error.contains(said), "{text}: {error}");

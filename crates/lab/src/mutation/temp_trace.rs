@@ -95,9 +95,9 @@ impl fmt::Display for TempTraceError {
         match self {
             Self::FilterInput(error) => error.fmt(f),
             Self::File(folder, error) => {
-                write!(f, "{}: {error}; TMPDIR names another folder for what --through writes", folder.display())
+                write!(f, "{}: {error}; TMPDIR names another folder for what --filter-command writes", folder.display())
             }
-            Self::Program(command, reason) => write!(f, "--through {command}: {reason}; nothing was sent"),
+            Self::Program(command, reason) => write!(f, "--filter-command {command}: {reason}; nothing was sent"),
         }
     }
 }

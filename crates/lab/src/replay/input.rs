@@ -87,5 +87,5 @@ impl Program {
 }
 
 fn program_error(command: &str, reason: &str) -> String {
-    format!("--through {command}: {reason}")
+    format!("--filter-command {command}: {reason}")
 }

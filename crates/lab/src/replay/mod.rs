@@ -274,7 +274,7 @@ pub enum ReplayError {
 }
 
 impl ReplayError {
-    /// The same, of what the program of `--through` wrote, whose file is nobody's business.
+    /// The same, of what the program of `--filter-command` wrote, whose file is nobody's business.
     #[must_use]
     pub fn of_program(self, command: &str) -> Self {
         let why = match self {
@@ -283,7 +283,7 @@ impl ReplayError {
             Self::Trace(_, error) => error.to_string(),
             other => return other,
         };
-        Self::Program(format!("--through {command}: {why}"))
+        Self::Program(format!("--filter-command {command}: {why}"))
     }
 }
 

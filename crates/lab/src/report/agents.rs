@@ -81,7 +81,10 @@ impl AgentFigures {
             }
             None => format!("it had sent {sent} queries"),
         };
-        format!("agent {} was lost ({reason}): as far as it told {unsent}; nothing of it is in the figures", self.name)
+        format!(
+            "agent {} was lost ({reason}): as of its last heartbeat {unsent}; its results are not included",
+            self.name
+        )
     }
 
     /// A line for the terminal.
@@ -97,7 +100,7 @@ impl AgentFigures {
         let _written = writeln!(
             out,
             "{:<10} {name} ({host}): {sent} sent{planned}, {answered} answered, send lag p99 {lag}, clock {clock}, \
-             began {late} late, CPU {:.0} %, {end}",
+             started {late} late, CPU {:.0} %, {end}",
             "agent",
             100.0 * self.cpu_share
         );
@@ -109,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_sent_is_said() {
+    fn unsent_queries_are_reported() {
         let clock = ClockOffset { ahead_ns: -1_500, uncertainty_ns: 40_000 };
         let lost = AgentFigures::new("east", "host1", Some(1_000), clock).lost(250, "no heartbeat".into());
         let reason = &lost.validity.reasons[0];

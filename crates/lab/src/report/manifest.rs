@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_manifest_tells_the_machine() {
+    fn a_manifest_describes_the_machine() {
         assert_eq!(memory_bytes("MemFree: 1 kB\nMemTotal:        8024364 kB\n"), 8_024_364 * 1_024);
         assert_eq!(memory_bytes(""), 0);
         let own = Manifest::new(UNIX_EPOCH, 7);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_tells_no_secret() {
+    fn a_manifest_has_no_secrets() {
         let line = "load --tsig hmac-sha256:k.test:c2VjcmV0 --freshness-tsig=k.test:c2VjcmV0 --tsig keys/k --name a:b";
         let told = without_secrets(line.split(' ').map(str::to_owned)).join(" ");
         let expected = "load --tsig hmac-sha256:k.test:*** --freshness-tsig=k.test:*** --tsig keys/k --name a:b";

@@ -27,13 +27,10 @@ impl std::fmt::Display for MergeError {
         match self {
             Self::NoRun(what) => write!(formatter, "{what}; name two or more folders of `catlab load --out`"),
             Self::Timeouts(one, other) => {
-                write!(
-                    formatter,
-                    "{one} and {other} have different time-outs: a query that one gave up the other did not"
-                )
+                write!(formatter, "{one} and {other} have different timeouts, so their results cannot be added")
             }
             Self::Apart(one, other) => {
-                write!(formatter, "{one} and {other} did not go on at the same time; `catlab report` draws both")
+                write!(formatter, "{one} and {other} did not overlap in time; `catlab report` draws both")
             }
         }
     }
@@ -47,7 +44,7 @@ impl std::error::Error for MergeError {}
 /// When they are no runs that went on together.
 pub fn merge(runs: &[Run]) -> Result<(Recording, Summary), MergeError> {
     if runs.len() < 2 {
-        return Err(MergeError::NoRun("one run is no sum".into()));
+        return Err(MergeError::NoRun("cannot merge one run".into()));
     }
     sum_up(runs, true)
 }
@@ -65,9 +62,9 @@ fn sum_up(runs: &[Run], is_checking_times: bool) -> Result<(Recording, Summary),
     let parts = parts(runs, is_checking_times)?;
     let first = parts.iter().map(|part| part.run.recording.started).min().unwrap_or(SystemTime::UNIX_EPOCH);
     let mut merged = Recording::new(first, runs[0].recording.timeout);
-    merged.patience = runs[0].recording.patience;
+    merged.timeouts = runs[0].recording.timeouts;
     for run in runs {
-        merged.patience = merged.patience.common(run.recording.patience);
+        merged.timeouts = merged.timeouts.common(run.recording.timeouts);
     }
     let mut rows = BTreeMap::new();
     for part in &parts {
@@ -109,7 +106,7 @@ struct Part<'a> {
 
 fn parts(runs: &[Run], is_checking_times: bool) -> Result<Vec<Part<'_>>, MergeError> {
     if runs.is_empty() {
-        return Err(MergeError::NoRun("there is no run".into()));
+        return Err(MergeError::NoRun("no runs to merge".into()));
     }
     let start = runs.iter().map(|run| run.recording.started).min().unwrap_or(SystemTime::UNIX_EPOCH);
     let mut parts = Vec::new();

@@ -35,7 +35,7 @@ pub use lines::{Client, Event, Sample, Sighting};
 pub use manifest::Manifest;
 pub use merge::{MergeError, merge, merge_agents};
 pub use page::page;
-pub use recording::{Account, Patience, Recording};
+pub use recording::{Account, Recording, Timeouts};
 pub use replay::{ReplayFigures, ReplayOf, Shares};
 pub use run::Run;
 pub use summary::{ConnectionSummary, Summary, TransportSummary};

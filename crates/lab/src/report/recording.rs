@@ -14,7 +14,7 @@ pub struct Recording {
     /// After how long a query counted as unanswered; zero when that is not known.
     pub timeout: Duration,
     /// How long connections were waited for, and left open.
-    pub patience: Patience,
+    pub timeouts: Timeouts,
     /// All transports together, in order of time.
     pub rows: Vec<Row>,
     /// Each transport on its own.
@@ -31,14 +31,14 @@ pub struct Recording {
 
 /// Times that end connections; zero where there is none, or none that all clients have in common.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Patience {
+pub struct Timeouts {
     /// How long a connection and its handshake may take.
     pub handshake: Duration,
     /// Silence after which a connection is closed.
     pub idle: Duration,
 }
 
-impl Patience {
+impl Timeouts {
     /// Of a plan.
     #[must_use]
     pub fn of(plan: &Plan) -> Self {
@@ -69,7 +69,7 @@ impl Recording {
         Self {
             started,
             timeout,
-            patience: Patience::default(),
+            timeouts: Timeouts::default(),
             rows: Vec::new(),
             transports: BTreeMap::new(),
             samples: Vec::new(),

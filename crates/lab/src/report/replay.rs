@@ -108,7 +108,8 @@ pub struct ReplayOf {
     /// So many seconds of the trace in one second.
     pub speed: f64,
     /// Each query waited for the answer to the one before it of the same client.
-    pub dependent: bool,
+    #[serde(alias = "dependent")]
+    pub wait_for_answer: bool,
     /// What became of queries that were late: `slip`, they went out as soon as they could; `stop`, the run ended.
     pub late: String,
     /// What counted as late for `stop`; microseconds.
@@ -189,7 +190,7 @@ impl ReplayFigures {
             line("send error", five(error));
         }
         if let Some(error) = &self.interval_error_us {
-            line("intervals", format!("{} longer or shorter than in the trace", five(error)));
+            line("intervals", format!("{} difference from the trace", five(error)));
         }
         let percent = |share: f64| format!("{:.4} %", 100.0 * share);
         if let Some(Shares { q1, p50, q3, p99, max, n, near }) = self.second_rate_error {
@@ -200,11 +201,11 @@ impl ReplayFigures {
             line("rate error", format!("{run} over the run; of {n} seconds {seconds}{near}"));
         }
         let ReplayOf { queries, sources, source_mode, timing, speed, late, .. } = &self.replay;
-        let speed = if timing == "fast" { "as fast as can be".to_owned() } else { format!("at speed {speed}") };
-        let dependent = if self.replay.dependent { ", each after the answer before it" } else { "" };
+        let speed = if timing == "fast" { "as fast as possible".to_owned() } else { format!("at speed {speed}") };
+        let waiting = if self.replay.wait_for_answer { ", each after the previous answer" } else { "" };
         line(
             "replay",
-            format!("{queries} queries of {sources} sources ({source_mode}) {speed}{dependent}; late: {late}"),
+            format!("{queries} queries of {sources} sources ({source_mode}) {speed}{waiting}; late: {late}"),
         );
         let notes = self.replay.notes();
         if !notes.is_empty() {
@@ -264,7 +265,7 @@ impl ReplayOf {
             sources_share_addresses: replay.has_shared_addresses(),
             timing: if mode.is_fast { "fast" } else { "trace" }.to_owned(),
             speed: replay.selection().speed,
-            dependent: mode.is_dependent,
+            wait_for_answer: mode.is_dependent,
             late: if mode.late == LatePolicy::Slip { "slip" } else { "stop" }.to_owned(),
             late_limit_us: match mode.late {
                 LatePolicy::Slip => None,

@@ -174,7 +174,7 @@ impl Summary {
         let limit_us = START_LATE_MAX.as_secs_f64() * 1e6;
         for late in agents.iter().filter(|agent| agent.start_late_us > limit_us) {
             let (name, late) = (&late.name, late.start_late_us / 1e3);
-            self.validity.reasons.push(format!("agent {name} began {late:.0} ms later than the others"));
+            self.validity.reasons.push(format!("agent {name} started {late:.0} ms later than the others"));
         }
         self.validity.valid = self.validity.reasons.is_empty();
         self.agents = agents;
@@ -186,7 +186,7 @@ impl Summary {
         let reasons = checked.validity.reasons.join("; ");
         let told = if checked.validity.valid { "was valid".to_owned() } else { format!("was not valid: {reasons}") };
         self.limit.evidence.push(format!(
-            "the same plan against an echo in this process {told}; p99 of its latency {:.0} us",
+            "the self-check against an echo server {told}; its p99 latency is {:.0} us",
             checked.total.latency_us.p99
         ));
         if !checked.validity.valid {

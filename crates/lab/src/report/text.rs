@@ -51,7 +51,7 @@ pub fn outline(summary: &Summary) -> String {
     line("timed out", format!("{} ({:.3} %)", total.timed_out, share(total.timed_out)));
     let others = others(total);
     if !others.is_empty() {
-        line("besides", others.join(", "));
+        line("also", others.join(", "));
     }
     if total.checked.checked > 0 {
         line("checked", checked(&total.checked));
@@ -82,7 +82,7 @@ pub fn outline(summary: &Summary) -> String {
     if let Some(Written { rows, dropped }) = summary.per_query {
         let lost = match dropped {
             0 => String::new(),
-            count => format!("; {count} are not in it: the writer could not keep up"),
+            count => format!("; {count} rows were dropped: the writer could not keep up"),
         };
         line("per query", format!("{rows} rows in queries.parquet{lost}"));
     }
@@ -118,7 +118,7 @@ fn checked(checked: &Checked) -> String {
         0 => "none wrong".to_owned(),
         count => format!("{count} WRONG: {}", checked.told()),
     };
-    let unknown = if checked.unknown > 0 { format!(", {} not known", checked.unknown) } else { String::new() };
+    let unknown = if checked.unknown > 0 { format!(", {} unknown", checked.unknown) } else { String::new() };
     format!("{} answers, {wrong}{unknown}", checked.checked)
 }
 

@@ -90,8 +90,8 @@ fn refused_reason(total: &Second) -> Option<String> {
 fn silence_reason(total: &Second) -> Option<String> {
     let is_silent = total.sent > 0 && total.arrived == 0;
     is_silent.then(|| match total.other_address {
-        0 => "not one answer came: is there a server?".to_owned(),
-        count => format!("not one answer came from the address that was asked; {count} came from others"),
+        0 => "no answers: check the address of the server".to_owned(),
+        count => format!("no answers from the queried address; {count} from other addresses"),
     })
 }
 
@@ -146,12 +146,12 @@ pub fn judge(plan: &Plan, outcome: &Outcome, rules: &Rules) -> (Validity, Limit)
     reasons.extend(refused_reason(&outcome.total));
     let checked = &outcome.total.checked;
     if checked.checked > 0 && checked.checked == checked.unknown {
-        reasons.push("no answer could be checked: of none of these questions the right answer is known".to_owned());
+        reasons.push("no answer could be checked: the file has none of these questions".to_owned());
     }
     if let Some(failure) = &outcome.failure {
         reasons.push(failure.clone());
     } else if outcome.total.sent == 0 {
-        reasons.push("not one query was sent".to_owned());
+        reasons.push("no query was sent".to_owned());
     }
     reasons.extend(silence_reason(&outcome.total));
     let share = busiest(outcome);
@@ -166,7 +166,7 @@ pub fn judge(plan: &Plan, outcome: &Outcome, rules: &Rules) -> (Validity, Limit)
     ];
     let refusals: u64 = outcome.workers.iter().map(|worker| worker.refusals).sum();
     if refusals > 0 {
-        evidence.push(format!("{refusals} times it was said that nobody listens there (ICMP port unreachable)"));
+        evidence.push(format!("{refusals} times the port was unreachable (ICMP): nobody listens there"));
     }
     if shortages > 0 {
         evidence.push(format!("{shortages} times no ID was free: use more --sockets or a shorter --timeout"));
@@ -178,7 +178,7 @@ pub fn judge(plan: &Plan, outcome: &Outcome, rules: &Rules) -> (Validity, Limit)
     evidence.extend(other_address(outcome));
     if checked.wrong() > 0 {
         evidence.push(format!(
-            "{} of {} answers that were checked were wrong: {}",
+            "{} of {} checked answers were wrong: {}",
             checked.wrong(),
             checked.checked,
             checked.told()
@@ -257,19 +257,17 @@ fn trace_reasons(plan: &Plan, outcome: &Outcome) -> Vec<String> {
     let damaged = damaged.map(|reason| format!("the trace is damaged ({reason}): what came before it was sent"));
     let SecondReading { unread, queries, newcomers } = &outcome.second_reading;
     let planned = replay.survey().queries;
-    let differs = queries.filter(|&queries| queries != planned).map(|queries| {
-        format!("the second time that the trace was read it had {queries} queries, the first time {planned}")
-    });
+    let differs = queries
+        .filter(|&queries| queries != planned)
+        .map(|queries| format!("the trace had {planned} queries when it was read first, and {queries} later"));
     let newcomers = (*newcomers > 0).then(|| {
-        format!(
-            "{newcomers} queries were of clients that were not there the first time that the trace was read: not sent"
-        )
+        format!("{newcomers} queries were not sent: their clients were missing when the trace was read first")
     });
     let unread = unread.as_ref().map(|reason| format!("the trace could not be read again: {reason}"));
     let pacings = || outcome.workers.iter().filter_map(|worker| worker.pacing.as_deref());
     let stopped = pacings().filter_map(|pacing| pacing.stopped).min().map(|(planned, late)| {
         let (planned, late) = (planned.as_secs_f64(), super::duration(late));
-        format!("it was stopped: the query of {planned:.6} s was {late} late")
+        format!("stopped: the query at {planned:.6} s was {late} late")
     });
     [damaged, unread, differs, newcomers, stopped].into_iter().flatten().collect()
 }
@@ -280,8 +278,8 @@ fn trace_evidence(outcome: &Outcome) -> Vec<String> {
         outcome.workers.iter().filter_map(|worker| worker.pacing.as_deref()).map(count).sum::<u64>()
     };
     let told = [
-        (of(|pacing| pacing.dry), "times the trace had not been read as far as it was to be sent"),
-        (of(|pacing| pacing.crowded), "times queries that waited for an answer left no room for those behind them"),
+        (of(|pacing| pacing.dry), "times the trace was not read fast enough"),
+        (of(|pacing| pacing.crowded), "times the queue of waiting queries was full"),
     ];
     told.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect()
 }
@@ -340,7 +338,7 @@ fn handshakes(outcome: &Outcome) -> Option<String> {
 fn other_address(outcome: &Outcome) -> Option<String> {
     let count = outcome.total.other_address;
     let first = outcome.workers.iter().find_map(|worker| worker.other_address);
-    let first = first.map(|(asked, sender)| format!(": {asked} was asked, {sender} answered first"));
+    let first = first.map(|(asked, sender)| format!(": {asked} was queried, {sender} answered first"));
     (count > 0).then(|| format!("{count} messages came from another address{}", first.unwrap_or_default()))
 }
 

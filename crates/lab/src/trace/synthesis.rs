@@ -71,7 +71,7 @@ impl Synthesis {
     /// A sentence, when the prefix is too small, or there is no client or no end.
     pub fn new(turns: Turns, workload: Workload, prefix: (IpAddr, u8), end: End, seed: u64) -> Result<Self, String> {
         if end == End::default() {
-            return Err("a trace needs an end: a count or a duration".into());
+            return Err("a trace needs an end: give a count or a duration".into());
         }
         let duration = end.duration.unwrap_or(DURATION_MAX);
         let is_long = match (&turns, end.count) {
@@ -82,13 +82,13 @@ impl Synthesis {
             _ => false,
         };
         if is_long {
-            return Err("a trace ends within 100 years: say a shorter duration, or fewer queries".into());
+            return Err("a trace cannot be longer than 100 years; use a shorter duration or fewer queries".into());
         }
         let (clients, turns) = match turns {
             Turns::Even { interval, clients, server } => {
                 let interval_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
                 if interval_ns == 0 && end.count.is_none() {
-                    return Err("with no time from one query to the next there is no end: say how many".into());
+                    return Err("an interval of zero needs a count".into());
                 }
                 (clients, Turning::Even { interval_ns, clients, server })
             }
@@ -164,10 +164,10 @@ impl Addresses {
         let free = width - u32::from(length);
         let rest = 1_u128.checked_shl(free).map_or(u128::MAX, |size| size - 1);
         if clients == 0 {
-            return Err("there must be at least one client".into());
+            return Err("a trace needs at least one client".into());
         }
         if u128::from(clients) > rest {
-            return Err(format!("{address}/{length} has room for {rest} clients; {clients} need a larger prefix"));
+            return Err(format!("{address}/{length} has room for {rest} clients; use a larger prefix for {clients}"));
         }
         Ok(Self { first: bits & !rest, is_ipv4 })
     }

@@ -59,12 +59,15 @@ fn what_cannot_be_run_is_refused_with_words() {
         (&["hierarchy", "run", tree, "--threads", "0", "--", "true"], "1 to"),
         (&["hierarchy", "run", missing, "--", "true"], "missing/hierarchy.json"),
         (&["hierarchy", "run", tree, "--", "nosuchprogram"], "nosuchprogram: no such program"),
-        (&["hierarchy", "run", tree, "--", "/etc/passwd"], "/etc/passwd: no such program, or none that may be run"),
+        (
+            &["hierarchy", "run", tree, "--", "/etc/passwd"],
+            "cannot run /etc/passwd: no such program, or not executable",
+        ),
         // Nobody writes to it, and nobody is waited for.
         (&["hierarchy", "run", piped, "--", "true"], "root.zone: it is read more than once"),
         (&["hierarchy", "run", tree, "--resolver", "bind", "--ask", missing], "missing"),
         (&["hierarchy", "run", tree, "--resolver", "djbdns", "--", "true"], "djbdns"),
-        (&["hierarchy", "profile", "bind", "--minimisation", "maybe", "--out", missing], "there are on and off"),
+        (&["hierarchy", "profile", "bind", "--minimisation", "maybe", "--out", missing], "write on or off"),
         (&["zones", "synth", "--zones", "1", "--out", missing], "zones: 2 to"),
         (&["zones", "synth", "--zones", "9", "--servers", "99", "--out", missing], "servers of a zone"),
     ] {

@@ -96,7 +96,7 @@ impl Agent {
             }
         });
         let agent = Self { process, lines };
-        assert!(agent.line().ends_with("waits for runs"));
+        assert!(agent.line().ends_with("is waiting for runs"));
         agent
     }
 

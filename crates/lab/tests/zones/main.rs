@@ -411,7 +411,7 @@ fn of_a_trace_that_is_cut_off_what_came_before_is_used() {
     std::fs::write(&cut, &bytes[..bytes.len() / 2]).unwrap();
     let output = run(&[cut.to_str().unwrap(), "--out", out.to_str().unwrap()]);
     let error = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.code() == Some(1) && error.contains("messages before that stand"), "{error}");
+    assert!(output.status.code() == Some(1) && error.contains("messages before that are kept"), "{error}");
     assert!(out.join("hierarchy.json").exists());
 }
 

@@ -67,11 +67,11 @@ pub struct Checked {
     /// What jitter and a limited rate add to a small datagram on average.
     pub expected_excess_us: f64,
     /// The share of round trips that was to be lost: in either direction.
-    pub loss_asked: f64,
+    pub loss_configured: f64,
     /// The share that was.
     pub loss_found: f64,
     /// The rate that was asked, in bits a second.
-    pub rate_asked: Option<u64>,
+    pub rate_configured: Option<u64>,
     /// The rate that was reached while it was filled.
     pub rate_found: Option<f64>,
     /// What is not as it was asked.
@@ -106,9 +106,9 @@ pub fn check(net: &Net, index: usize, plan: &CheckPlan) -> io::Result<Checked> {
         udp_excess_us: Quantiles::of_us(&mut excess_us),
         tcp_excess_us: tcp_us.as_mut().ok().map(|values| Quantiles::of_us(values)),
         expected_excess_us: expected_excess_us(&group.shape),
-        loss_asked: 1.0 - through * through,
+        loss_configured: 1.0 - through * through,
         loss_found: 1.0 - f64::from(came_back) / f64::from(sent.max(1)),
-        rate_asked: group.shape.rate.map(|rate| rate.bits),
+        rate_configured: group.shape.rate.map(|rate| rate.bits),
         rate_found,
         complaints: Vec::new(),
     };
@@ -119,7 +119,7 @@ pub fn check(net: &Net, index: usize, plan: &CheckPlan) -> io::Result<Checked> {
         checked.complaints.push(format!("TCP: {error}"));
     }
     if group.shape.rate.is_some() && !plan.rate_for.is_zero() && rate_found.is_none() {
-        checked.complaints.push("too few datagrams arrived to measure the rate that was asked".to_owned());
+        checked.complaints.push("too few datagrams arrived to measure the rate".to_owned());
     }
     Ok(checked)
 }
@@ -136,27 +136,31 @@ impl Checked {
         let mut complaints = Vec::new();
         let asks_delay = !matches!(shape.rtt, Rtt::Constant(Duration::ZERO)) || !shape.jitter.is_zero();
         if self.came_back == 0 && asks_delay {
-            complaints.push("nothing came back, so the delay that was asked could not be measured".to_owned());
+            complaints.push("nothing came back, so the delay could not be measured".to_owned());
         }
         if self.early > 0 {
-            complaints.push(format!("{} datagrams came back sooner than asked", self.early));
+            complaints.push(format!("{} datagrams came back too early", self.early));
         }
         let bound_us = (0.05 * self.udp_rtt_us.median).max(1_000.0);
         let excess_us = self.udp_excess_us.median - self.expected_excess_us;
         if self.came_back > 0 && excess_us > bound_us {
-            complaints.push(format!("half of the datagrams came more than {excess_us:.0} us later than asked"));
+            complaints.push(format!("half of the datagrams were more than {excess_us:.0} us late"));
         }
         // Four deviations of the share; packets of a burst are lost together.
-        let variance = self.loss_asked * (1.0 - self.loss_asked) / f64::from(self.sent.max(1));
+        let variance = self.loss_configured * (1.0 - self.loss_configured) / f64::from(self.sent.max(1));
         let deviation = (variance * (2.0 * shape.loss.burst).max(1.0)).sqrt();
-        let least = if self.loss_asked == 0.0 { 0.0 } else { 2.0 / f64::from(self.sent.max(1)) };
-        if (self.loss_found - self.loss_asked).abs() > (4.0 * deviation).max(least) {
-            complaints.push(format!("lost {:.2} %, asked {:.2} %", 100.0 * self.loss_found, 100.0 * self.loss_asked));
+        let least = if self.loss_configured == 0.0 { 0.0 } else { 2.0 / f64::from(self.sent.max(1)) };
+        if (self.loss_found - self.loss_configured).abs() > (4.0 * deviation).max(least) {
+            complaints.push(format!(
+                "lost {:.2} %, configured {:.2} %",
+                100.0 * self.loss_found,
+                100.0 * self.loss_configured
+            ));
         }
-        if let (Some(asked), Some(found)) = (self.rate_asked, self.rate_found) {
+        if let (Some(asked), Some(found)) = (self.rate_configured, self.rate_found) {
             let asked = asked as f64 * (1.0 - shape.loss.share);
             if (found / asked - 1.0).abs() > 0.05 + deviation {
-                complaints.push(format!("{:.3} Mbit/s were reached of {:.3}", found / 1e6, asked / 1e6));
+                complaints.push(format!("reached {:.3} Mbit/s of {:.3}", found / 1e6, asked / 1e6));
             }
         }
         complaints
@@ -169,20 +173,20 @@ impl fmt::Display for Checked {
         writeln!(out, "{group} ({mechanism}): {came_back} of {sent} datagrams came back, {early} too early")?;
         if *came_back > 0 {
             writeln!(out, "  UDP round trip      {}", self.udp_rtt_us)?;
-            writeln!(out, "  UDP beyond asked    {}; expected {:.0}", self.udp_excess_us, self.expected_excess_us)?;
+            writeln!(out, "  UDP extra delay     {}; expected {:.0}", self.udp_excess_us, self.expected_excess_us)?;
         } else {
             writeln!(out, "  UDP round trip      not measured: nothing came back")?;
         }
         if let Some(tcp) = self.tcp_excess_us {
-            writeln!(out, "  TCP beyond asked    {tcp}")?;
+            writeln!(out, "  TCP extra delay     {tcp}")?;
         }
-        let (found, asked) = (100.0 * self.loss_found, 100.0 * self.loss_asked);
-        write!(out, "  round trips lost    {found:.2} %, asked {asked:.2} %")?;
-        if let (Some(asked), Some(found)) = (self.rate_asked, self.rate_found) {
-            write!(out, "\n  rate                {:.3} Mbit/s, asked {:.3}", found / 1e6, asked as f64 / 1e6)?;
+        let (found, asked) = (100.0 * self.loss_found, 100.0 * self.loss_configured);
+        write!(out, "  round trips lost    {found:.2} %, configured {asked:.2} %")?;
+        if let (Some(asked), Some(found)) = (self.rate_configured, self.rate_found) {
+            write!(out, "\n  rate                {:.3} Mbit/s, configured {:.3}", found / 1e6, asked as f64 / 1e6)?;
         }
         for complaint in &self.complaints {
-            write!(out, "\n  NOT AS ASKED: {complaint}")?;
+            write!(out, "\n  NOT AS CONFIGURED: {complaint}")?;
         }
         Ok(())
     }
@@ -204,32 +208,32 @@ mod tests {
             udp_excess_us: flat(excess_us),
             tcp_excess_us: None,
             expected_excess_us: 0.0,
-            loss_asked: 0.0,
+            loss_configured: 0.0,
             loss_found: 1.0 - f64::from(came_back) / 1_000.0,
-            rate_asked: Some(1_000_000),
+            rate_configured: Some(1_000_000),
             rate_found: Some(990_000.0),
             complaints: Vec::new(),
         }
     }
 
     #[test]
-    fn only_what_is_not_as_asked_is_complained_of() {
+    fn only_deviations_are_reported() {
         let shape = Shape::constant(Duration::from_millis(20));
         assert!(found(1_000, 0, 120.0).judge(&shape).is_empty());
-        assert!(found(1_000, 1, 120.0).judge(&shape)[0].contains("sooner"));
-        assert!(found(1_000, 0, 1_200.0).judge(&shape)[0].contains("later"));
+        assert!(found(1_000, 1, 120.0).judge(&shape)[0].contains("too early"));
+        assert!(found(1_000, 0, 1_200.0).judge(&shape)[0].contains("late"));
         assert!(found(999, 0, 120.0).judge(&shape)[0].contains("lost"));
         let slow = Checked { rate_found: Some(800_000.0), ..found(1_000, 0, 120.0) };
         assert!(slow.judge(&shape)[0].contains("Mbit/s"));
-        let asked = Checked { loss_asked: 0.1, ..found(885, 0, 120.0) };
+        let asked = Checked { loss_configured: 0.1, ..found(885, 0, 120.0) };
         assert!(asked.judge(&shape).is_empty());
-        assert!(Checked { loss_asked: 0.1, ..found(800, 0, 120.0) }.judge(&shape)[0].contains("lost"));
+        assert!(Checked { loss_configured: 0.1, ..found(800, 0, 120.0) }.judge(&shape)[0].contains("lost"));
     }
 
     #[test]
     fn a_delay_of_which_nothing_came_back_was_not_measured() {
         let nothing = Shape { loss: crate::delay::Loss { share: 1.0, burst: 1.0 }, ..Shape::constant(Duration::ZERO) };
-        let lost = Checked { loss_asked: 1.0, rate_asked: None, ..found(0, 0, 0.0) };
+        let lost = Checked { loss_configured: 1.0, rate_configured: None, ..found(0, 0, 0.0) };
         assert!(lost.judge(&nothing).is_empty(), "a loss of all that was asked is as asked");
         assert!(lost.to_string().contains("not measured"), "{lost}");
         let delayed = Shape { rtt: Rtt::Constant(Duration::from_millis(20)), ..nothing.clone() };

@@ -7,7 +7,7 @@ mod tests;
 
 pub use shape::{Loss, Rate, Rtt, Shape};
 
-use crate::limits::{HELD_BYTES_MAX, HELD_PACKETS_MAX, SPARE_BUFFERS_MAX};
+use crate::limits::{QUEUED_BYTES_MAX, QUEUED_PACKETS_MAX, SPARE_BUFFERS_MAX};
 use crate::random::Random;
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -70,7 +70,7 @@ pub struct Line {
     free_at_ns: u64,
     /// When it goes out, in the order of arrival among equals, and where its bytes are.
     due: BinaryHeap<Reverse<(u64, u64, usize)>>,
-    held: Vec<Held>,
+    held: Vec<QueuedPacket>,
     vacant: Vec<usize>,
     spare: Vec<Vec<u8>>,
     bytes_held: usize,
@@ -81,7 +81,7 @@ pub struct Line {
 }
 
 #[derive(Debug)]
-struct Held {
+struct QueuedPacket {
     client: IpAddr,
     bytes: Vec<u8>,
 }
@@ -124,7 +124,7 @@ impl Line {
             self.counts.lost += 1;
             return;
         }
-        let full = self.due.len() >= HELD_PACKETS_MAX || self.bytes_held + bytes.len() > HELD_BYTES_MAX;
+        let full = self.due.len() >= QUEUED_PACKETS_MAX || self.bytes_held + bytes.len() > QUEUED_BYTES_MAX;
         if full {
             self.counts.dropped_by_room += 1;
             return;
@@ -215,7 +215,7 @@ impl Line {
         let mut kept = self.spare.pop().unwrap_or_default();
         kept.clear();
         kept.extend_from_slice(bytes);
-        let held = Held { client, bytes: kept };
+        let held = QueuedPacket { client, bytes: kept };
         let place = self.vacant.pop();
         let place = match place {
             Some(place) => {

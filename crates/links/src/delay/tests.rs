@@ -100,13 +100,13 @@ fn a_seed_loses_the_same_packets_and_directions_lose_different_ones() {
 #[test]
 fn there_is_a_last_place_for_packets_and_for_bytes() {
     let mut line = Line::new(shape(20), Direction::Up, 1);
-    for number in 0..HELD_PACKETS_MAX as u32 + 5 {
+    for number in 0..QUEUED_PACKETS_MAX as u32 + 5 {
         line.handle_packet(&packet(1, number, 40), 0);
     }
     assert_eq!(line.counts().dropped_by_room, 5);
-    assert_eq!(line.counts().held_max, HELD_PACKETS_MAX as u64);
+    assert_eq!(line.counts().held_max, QUEUED_PACKETS_MAX as u64);
     let mut line = Line::new(shape(20), Direction::Up, 1);
-    let fit = HELD_BYTES_MAX / MTU;
+    let fit = QUEUED_BYTES_MAX / MTU;
     (0..fit as u32 + 3).for_each(|number| line.handle_packet(&packet(1, number, MTU), 0));
     assert_eq!(line.counts().dropped_by_room, 3);
     assert_eq!(drained(&mut line).len(), fit);

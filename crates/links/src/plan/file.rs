@@ -98,7 +98,7 @@ impl GroupForm {
             (Some(rate), queue) => {
                 let queue_bytes = queue.unwrap_or(QUEUE_BYTES);
                 if queue_bytes > QUEUE_BYTES_MAX {
-                    return Err(format!("queue_bytes: no more than {QUEUE_BYTES_MAX}"));
+                    return Err(format!("queue_bytes: the limit is {QUEUE_BYTES_MAX}"));
                 }
                 Some(Rate { bits: read_rate(&rate)?, queue_bytes })
             }

@@ -41,7 +41,7 @@ impl std::str::FromStr for Mechanism {
             "auto" => Ok(Self::Auto),
             "netem" => Ok(Self::Netem),
             "relay" => Ok(Self::Relay),
-            _ => Err(format!("{text}: there are auto, netem and relay")),
+            _ => Err(format!("{text} is not a mechanism; write auto, netem or relay")),
         }
     }
 }
@@ -108,16 +108,16 @@ impl NetPlan {
     pub fn check(&self) -> Result<(), String> {
         check_name("the net", &self.name)?;
         if self.groups.is_empty() || self.groups.len() > GROUPS_MAX {
-            return Err(format!("a net has 1 to {GROUPS_MAX} groups, this one {}", self.groups.len()));
+            return Err(format!("a net has 1 to {GROUPS_MAX} groups, this one has {}", self.groups.len()));
         }
         if self.spin > SPIN_MAX {
-            return Err(format!("spin: no more than {} us", SPIN_MAX.as_micros()));
+            return Err(format!("spin: the limit is {} us", SPIN_MAX.as_micros()));
         }
         let mut networks: Vec<(IpAddr, u8)> = Vec::new();
         for (index, group) in self.groups.iter().enumerate() {
             check_name("a group", &group.name)?;
             if group.name == "hub" || self.groups[..index].iter().any(|other| other.name == group.name) {
-                return Err(format!("the name {} is taken", group.name));
+                return Err(format!("the name {} is used twice", group.name));
             }
             group.check().map_err(|error| format!("group {}: {error}", group.name))?;
             networks.extend(network_of(index));
@@ -125,7 +125,7 @@ impl NetPlan {
         }
         networks.sort_unstable();
         match networks.windows(2).find(|pair| pair[0] == pair[1]) {
-            Some(pair) => Err(format!("the network {}/{} is that of two groups", pair[0].0, pair[0].1)),
+            Some(pair) => Err(format!("the network {}/{} belongs to two groups", pair[0].0, pair[0].1)),
             None => Ok(()),
         }
     }
@@ -149,7 +149,7 @@ impl GroupPlan {
             return Err("burst: 1 packet or more".into());
         }
         if self.networks.len() > NETWORKS_MAX {
-            return Err(format!("no more than {NETWORKS_MAX} networks"));
+            return Err(format!("the limit is {NETWORKS_MAX} networks"));
         }
         Ok(())
     }
@@ -177,5 +177,5 @@ pub(crate) fn check_name(what: &str, name: &str) -> Result<(), String> {
     if fits && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-') {
         return Ok(());
     }
-    Err(format!("{name:?} cannot name {what}: 1 to {NET_NAME_BYTES_MAX} of a-z, 0-9 and -"))
+    Err(format!("{name:?} is not a name for {what}; write 1 to {NET_NAME_BYTES_MAX} of a-z, 0-9 and -"))
 }

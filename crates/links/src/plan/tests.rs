@@ -83,12 +83,12 @@ fn what_cannot_be_made_is_refused() {
         (group("queue_bytes = 5"), "without a rate"),
         (group("rate = '1mbit'\nqueue_bytes = 1000000000"), "queue_bytes"),
         (group("networks = ['10.100.0.0/16']"), "two groups"),
-        (group("[[group]]\nname = 'a'\nrtt = '1ms'"), "taken"),
-        (group("[[group]]\nname = 'hub'\nrtt = '1ms'"), "taken"),
-        (group("[[group]]\nname = 'muchtoolong'\nrtt = '1ms'"), "cannot name"),
+        (group("[[group]]\nname = 'a'\nrtt = '1ms'"), "used twice"),
+        (group("[[group]]\nname = 'hub'\nrtt = '1ms'"), "used twice"),
+        (group("[[group]]\nname = 'muchtoolong'\nrtt = '1ms'"), "is not a name for"),
         (group("[[group]]\nname = 'b'\nrtt = []"), "round trips"),
         (group("[[group]]\nname = 'b'\nrtt = { pareto = { least = '1ms', shape = 0.0 } }"), "pareto"),
-        (group("").replace("lab", "../x"), "cannot name"),
+        (group("").replace("lab", "../x"), "is not a name for"),
         ("name = 'lab'\ngroup = []".into(), "groups"),
     ] {
         let error = parse(&text).unwrap_err();

@@ -11,7 +11,7 @@ mod statistics;
 pub use statistics::{LineStatistics, LinkStatistics};
 
 use crate::delay::{Direction, Line, Shape};
-use crate::limits::{MTU, READ_TURN};
+use crate::limits::{MTU, READ_BATCH};
 use crate::system;
 use crate::tun::Tun;
 use hdrhistogram::Histogram;
@@ -104,7 +104,7 @@ fn carry(ends: [&Tun; 2], mut ways: [Way; 2], stop: &UnixStream, spin: Duration)
 
 /// Reads what waits, a turn of it; whether there may be more.
 fn take_in(from: &Tun, way: &mut Way, buffer: &mut [u8], now: impl Fn() -> u64) -> io::Result<bool> {
-    for _ in 0..READ_TURN {
+    for _ in 0..READ_BATCH {
         let Some(packet) = from.read(buffer)? else { return Ok(false) };
         way.line.handle_packet(packet, now());
     }
@@ -113,7 +113,7 @@ fn take_in(from: &Tun, way: &mut Way, buffer: &mut [u8], now: impl Fn() -> u64) 
 
 /// Writes what is due.
 fn let_out(to: &Tun, way: &mut Way, now: impl Fn() -> u64) {
-    for _ in 0..4 * READ_TURN {
+    for _ in 0..4 * READ_BATCH {
         let now_ns = now();
         let Some(due) = way.line.poll_due(now_ns) else { break };
         way.lateness.saturating_record(now_ns - due.at_ns);

@@ -31,7 +31,7 @@ impl fmt::Display for LineStatistics {
         let counts = &self.counts;
         write!(out, "{} packets, {} bytes; {} delivered", counts.packets, counts.bytes, counts.delivered)?;
         let whys = [
-            (counts.lost, "lost as asked"),
+            (counts.lost, "lost as configured"),
             (counts.dropped_by_rate, "dropped by the rate's queue"),
             (counts.dropped_by_room, "dropped for want of room"),
             (self.dropped_unread, "dropped before the relay read them"),

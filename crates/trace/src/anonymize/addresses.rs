@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_are_known_than_the_bound() {
+    fn the_number_of_known_addresses_is_bounded() {
         let mut addresses = Addresses::new(&Key::new([7; 32]));
         let first = addresses.v4([10, 0, 0, 0]);
         addresses.known.extend((0..PSEUDONYMS_MAX as u32).map(|number| {

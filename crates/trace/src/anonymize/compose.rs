@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_back_is_pointed_at_no_more() {
+    fn removed_names_are_not_compression_targets() {
         let mut composer = Composer::default();
         composer.fill(0, 12);
         composer.name(b"\x01a\0", true);

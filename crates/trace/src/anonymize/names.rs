@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_that_say_what_a_name_is_for_stay() {
+    fn registered_labels_are_kept() {
         let mut both = Both::new(Lengths::Keep, &[]);
         let service = both.name("_kerberos._tcp.*.example");
         assert!(service.starts_with("_kerberos._tcp.*.") && !service.contains("example"), "{service}");
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_becomes_too_long_is_told() {
+    fn too_long_names_are_reported() {
         let mut both = Both::new(Lengths::Hide, &[]);
         let many: Name = ["a"; 60].join(".").parse().unwrap();
         assert_eq!(both.0.name(many.as_ref(), &mut both.1), Err(Dropped::TooLong));

@@ -282,7 +282,7 @@ fn stateful_operations_keep_their_tlvs_and_tell_of_nobody() {
 
 proptest! {
     #[test]
-    fn whatever_is_stateful_keeps_its_size_but_for_names(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+    fn dso_messages_keep_their_size_except_for_names(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
         let bytes = stateful(&[bytes]);
         let mut anonymizer = anonymizer(Options::Blank);
         let changed = apply(&mut anonymizer, &bytes).unwrap();
@@ -290,7 +290,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_comes_out_is_a_message_and_comes_out_again(
+    fn output_is_a_message_and_anonymizing_repeats(
         bytes in prop::collection::vec(any::<u8>(), 12..120),
         counts in prop::collection::vec(0_u8..3, 4),
     ) {

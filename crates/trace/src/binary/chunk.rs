@@ -51,7 +51,7 @@ impl Head {
     /// Nothing is taken from a head, no room above all, before its checksum and its bounds are right.
     pub(super) fn read(bytes: &[u8; HEAD_BYTES]) -> Result<Self, &'static str> {
         if !is_sealed(bytes, SEAL_AT) {
-            return Err("the head of a chunk is damaged: its checksum is another one");
+            return Err("the head of a chunk is damaged: wrong checksum");
         }
         let [messages, packed_bytes, unpacked_bytes] = [4, 8, 12].map(|at| u32_at(bytes, at) as usize);
         let (earliest_ns, latest_ns) = (u64_at(bytes, 16), u64_at(bytes, 24));

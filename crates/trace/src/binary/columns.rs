@@ -25,7 +25,7 @@ use std::ops::Range;
 
 /// Bytes of the numbers at the beginning.
 pub(super) const SIZES_BYTES: usize = 24;
-const CONTRADICTION: &str = "the columns of a chunk contradict one another";
+const CONTRADICTION: &str = "the columns of a chunk are inconsistent";
 
 /// Those of one chunk.
 #[derive(Default)]

@@ -112,11 +112,11 @@ pub(super) struct Head {
 impl Head {
     pub(super) fn read(bytes: &[u8; HEAD_BYTES]) -> Result<Self, &'static str> {
         if bytes[..4] != KIND || !is_sealed(bytes, SEAL_AT) {
-            return Err("the head of the index is damaged: its checksum is another one");
+            return Err("the head of the index is damaged: wrong checksum");
         }
         let stretches = u32_at(bytes, 4) as usize;
         if stretches > STRETCHES_MAX {
-            return Err("the index is larger than any can be");
+            return Err("the index is too large");
         }
         let (messages, checksum) = (u64_at(bytes, 8), u32_at(bytes, 16));
         Ok(Self { bytes: stretches * STRETCH_BYTES, messages, checksum })
@@ -125,7 +125,7 @@ impl Head {
     /// The index of what follows its head.
     pub(super) fn index(&self, bytes: &[u8]) -> Result<Index, &'static str> {
         if bytes.len() != self.bytes || crc32c::crc32c(bytes) != self.checksum {
-            return Err("the index is damaged: its checksum is another one");
+            return Err("the index is damaged: wrong checksum");
         }
         let stretches = bytes.chunks_exact(STRETCH_BYTES).map(|bytes| Stretch {
             at: u64_at(bytes, 0),
@@ -134,7 +134,7 @@ impl Head {
         });
         let stretches: Vec<_> = stretches.collect();
         if !stretches.is_sorted_by_key(|stretch| stretch.at) {
-            return Err("the index contradicts itself");
+            return Err("the index is inconsistent");
         }
         Ok(Index { stretches, ..Index::default() })
     }
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_index_that_is_full_tells_longer_stretches_apart_and_loses_none() {
+    fn a_full_index_merges_stretches_and_loses_none() {
         let mut index = Index::of_most(8);
         // Chunk n at 100 n, of the time from 10 n to 10 n + 9.
         for number in 0..1_000_u64 {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_behind_is_not_gone_back_to() {
+    fn seeking_never_goes_backwards() {
         let mut index = Index::default();
         (0..10_u64).for_each(|number| index.note(100 * number, (10 * number, 10 * number + 9)));
         let early = Span { from_ns: 0, to_ns: 35 };

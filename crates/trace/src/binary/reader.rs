@@ -5,7 +5,7 @@ use super::columns::Columns;
 use super::index::{self, Index, Span};
 use super::{END, END_BYTES, HEAD_BYTES, VERSION, head, is_sealed, u32_at, u64_at};
 use crate::error::TraceError;
-use crate::held::Held;
+use crate::message_queue::MessageQueue;
 use crate::tally::Tally;
 use crate::unpack::buffered;
 use lz4_flex::block::decompress_into;
@@ -65,13 +65,13 @@ impl BinaryReader {
         Ok(())
     }
 
-    pub(crate) fn advance(&mut self, held: &mut Held, tally: &mut Tally) -> Result<bool, TraceError> {
+    pub(crate) fn advance(&mut self, queue: &mut MessageQueue, tally: &mut Tally) -> Result<bool, TraceError> {
         loop {
             match self.columns.next() {
                 Ok(Some(message)) => {
                     tally.records += 1;
                     tally.messages += 1;
-                    held.push(message);
+                    queue.push(message);
                     return Ok(true);
                 }
                 Ok(None) => {}
@@ -107,14 +107,14 @@ impl BinaryReader {
                 }
             }
             if self.bytes.fill_buf()?.is_empty() {
-                return Err(self.wrong("the file has no end: it was cut short, or its writer was stopped"));
+                return Err(self.wrong("the file is incomplete: it was cut short, or its writer was stopped"));
             }
             let mut kind = [0; 4];
             self.fill(&mut kind)?;
             match kind {
                 chunk::KIND => {}
                 index::KIND => return self.end().map(|()| false),
-                _ => return Err(self.wrong("neither a chunk nor the index begins here")),
+                _ => return Err(self.wrong("expected a chunk or the index")),
             }
             let mut bytes = [0; chunk::HEAD_BYTES];
             bytes[..4].copy_from_slice(&kind);
@@ -147,7 +147,7 @@ impl BinaryReader {
         packed.resize(head.packed_bytes, 0);
         self.fill(&mut packed)?;
         if crc32c::crc32c(&packed) != head.checksum {
-            return Err(self.wrong("a chunk is damaged: its checksum is another one"));
+            return Err(self.wrong("a chunk is damaged: wrong checksum"));
         }
         let room = self.columns.room(head.unpacked_bytes);
         let is_filled = match head.packing {
@@ -186,7 +186,7 @@ impl BinaryReader {
         }
         match self.bytes.fill_buf()?.is_empty() {
             true => Ok(()),
-            false => Err(self.wrong("something follows the end")),
+            false => Err(self.wrong("unexpected data after the end")),
         }
     }
 

@@ -2,9 +2,9 @@
 
 use super::chunk::{self, Packing};
 use super::{BinaryReader, BinaryWriter, HEAD_BYTES, head, index};
-use crate::held::Held;
 use crate::limits::{CHUNK_BYTES_MAX, CHUNK_MESSAGES_MAX, CHUNK_UNPACKED_BYTES_MAX, MESSAGE_BYTES_MAX};
 use crate::message::{Message, Transport};
+use crate::message_queue::MessageQueue;
 use crate::tally::Tally;
 use proptest::prelude::*;
 use std::io::Cursor;
@@ -45,16 +45,16 @@ fn write(messages: &[Kept], chunk_messages: usize) -> Vec<u8> {
 
 /// The messages of a reader, and the error that ended them.
 fn drain(mut reader: BinaryReader) -> (Vec<Kept>, Option<String>) {
-    let (mut held, mut tally, mut messages) = (Held::default(), Tally::default(), Vec::new());
+    let (mut queue, mut tally, mut messages) = (MessageQueue::default(), Tally::default(), Vec::new());
     let error = loop {
-        match reader.advance(&mut held, &mut tally) {
-            Ok(true) => messages.push(Kept::of(&held.pop().unwrap())),
+        match reader.advance(&mut queue, &mut tally) {
+            Ok(true) => messages.push(Kept::of(&queue.pop().unwrap())),
             Ok(false) => break None,
             Err(error) => break Some(error.to_string()),
         }
     };
     assert_eq!((tally.records, tally.messages), (messages.len() as u64, messages.len() as u64));
-    assert!(matches!(reader.advance(&mut held, &mut tally), Ok(false)), "nothing comes behind the end");
+    assert!(matches!(reader.advance(&mut queue, &mut tally), Ok(false)), "nothing comes behind the end");
     (messages, error)
 }
 
@@ -105,7 +105,7 @@ fn every_flipped_bit_is_told_and_what_came_before_stands() {
 }
 
 #[test]
-fn a_chunk_that_is_missing_or_comes_twice_is_told() {
+fn a_missing_or_repeated_chunk_is_an_error() {
     let messages = sample(12);
     let whole = write(&messages, 4);
     let mut begins = vec![HEAD_BYTES];
@@ -120,7 +120,7 @@ fn a_chunk_that_is_missing_or_comes_twice_is_told() {
     assert!(error.is_some());
     let twice = [&whole[..begins[2]], &whole[begins[1]..]].concat();
     assert!(read(&twice).1.is_some());
-    assert!(read(&[&whole[..], &whole].concat()).1.unwrap().contains("something follows the end"));
+    assert!(read(&[&whole[..], &whole].concat()).1.unwrap().contains("unexpected data after the end"));
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn what_is_no_message_is_not_taken() {
 }
 
 #[test]
-fn another_version_is_told() {
+fn another_version_is_an_error() {
     let whole = write(&sample(1), 4);
     let newer: [u8; HEAD_BYTES] = super::sealed(super::put(&[&super::MAGIC, &2_u32.to_le_bytes()]), HEAD_BYTES - 4);
     let error = read(&[&newer[..], &whole[HEAD_BYTES..]].concat()).1.unwrap();
@@ -251,10 +251,10 @@ fn any_time_is_found_with_the_index_and_without() {
 fn a_time_is_wanted_after_reading_has_begun() {
     let messages = sample(1_000);
     let scratch = Scratch::new("begun", &write(&messages, 10));
-    let (mut held, mut tally) = (Held::default(), Tally::default());
+    let (mut queue, mut tally) = (MessageQueue::default(), Tally::default());
     let mut reader = scratch.reader();
-    assert!(reader.advance(&mut held, &mut tally).unwrap());
-    assert_eq!(Kept::of(&held.pop().unwrap()), messages[0]);
+    assert!(reader.advance(&mut queue, &mut tally).unwrap());
+    assert_eq!(Kept::of(&queue.pop().unwrap()), messages[0]);
     let first = messages[0].at_ns;
     reader.narrow(&(first + 900_000..=first + 901_000)).unwrap();
     // The rest of the first chunk, then the chunk that is meant.
@@ -306,7 +306,7 @@ proptest! {
     }
 
     #[test]
-    fn columns_of_chance_are_told(
+    fn random_columns_are_errors(
         sizes in prop::collection::vec(prop_oneof![0_u32..4, any::<u32>()], 6),
         rest in prop::collection::vec(any::<u8>(), 0..200),
         messages in 1_usize..6,

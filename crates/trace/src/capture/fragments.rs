@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_is_known_for_a_moment_and_within_bounds() {
+    fn copies_of_fragments_are_known_for_a_bounded_time_and_number() {
         let (mut fragments, mut tally) = (Fragments::default(), Tally::default());
         let mut halves = |at_ns, id| halves(&mut fragments, at_ns, id, &mut tally);
         assert_eq!((halves(0, 0), halves(FRAGMENT_COPY_NS, 0), halves(FRAGMENT_COPY_NS + 1, 0)), (1, 0, 1));

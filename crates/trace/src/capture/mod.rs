@@ -1,7 +1,7 @@
 //! Captures (pcap and pcapng): frames of a link, and the messages in them.
 //!
 //! ```text
-//!   block --> link --> ip --> fragments --> UDP ---------------> Held
+//!   block --> link --> ip --> fragments --> UDP ---------------> MessageQueue
 //!              ^                       +--> TCP --> streams --+
 //!              +--------- tunnel <-----+
 //! ```
@@ -20,9 +20,9 @@ mod stream;
 mod streams;
 
 use crate::error::TraceError;
-use crate::held::Held;
 use crate::limits::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, INTERFACES_MAX};
 use crate::message::{Message, Transport, has_header};
+use crate::message_queue::MessageQueue;
 use crate::tally::{Tally, Unread};
 use fragments::Fragments;
 use ip::{Packet, TCP, UDP};
@@ -33,7 +33,7 @@ use std::io::BufRead;
 use std::net::SocketAddr;
 use streams::Streams;
 
-const NO_BLOCK: &str = "no block begins here, or it contradicts itself";
+const NO_BLOCK: &str = "no valid block here";
 
 /// Reads a capture.
 pub(crate) struct CaptureReader {
@@ -67,9 +67,9 @@ impl CaptureReader {
         Ok(Self { blocks, interfaces: Vec::new(), at: 0, section: None, decoder: Decoder::new(ports), ended: None })
     }
 
-    pub(crate) fn advance(&mut self, held: &mut Held, tally: &mut Tally) -> Result<bool, TraceError> {
+    pub(crate) fn advance(&mut self, queue: &mut MessageQueue, tally: &mut Tally) -> Result<bool, TraceError> {
         if let Some(ended) = &mut self.ended {
-            if self.decoder.end(held, tally) {
+            if self.decoder.end(queue, tally) {
                 return Ok(true);
             }
             return std::mem::replace(ended, Ok(())).map(|()| false);
@@ -84,7 +84,7 @@ impl CaptureReader {
                     self.section = Some(if header.big_endian() { Endian::Big } else { Endian::Little });
                 }
                 if let Some(frame) = frame_of(&block, &mut self.interfaces) {
-                    self.decoder.frame(&frame, held, tally);
+                    self.decoder.frame(&frame, queue, tally);
                 }
                 self.blocks.consume(used);
                 self.at += used as u64;
@@ -201,11 +201,11 @@ impl Decoder {
     }
 
     /// Each frame gives messages, or is counted by one reason.
-    fn frame(&mut self, frame: &Frame<'_>, held: &mut Held, tally: &mut Tally) {
+    fn frame(&mut self, frame: &Frame<'_>, queue: &mut MessageQueue, tally: &mut Tally) {
         tally.records += 1;
-        self.streams.expire(frame.at_ns, held, tally);
+        self.streams.expire(frame.at_ns, queue, tally);
         let link = frame.link.ok_or(Unread::LinkUnknown).map(Layer::Link);
-        if let Err(unread) = link.and_then(|link| self.layer(frame.at_ns, (link, frame.bytes), 0, held, tally)) {
+        if let Err(unread) = link.and_then(|link| self.layer(frame.at_ns, (link, frame.bytes), 0, queue, tally)) {
             tally.count(unread);
         }
     }
@@ -216,17 +216,17 @@ impl Decoder {
         at_ns: u64,
         (layer, bytes): (Layer, &[u8]),
         depth: usize,
-        held: &mut Held,
+        queue: &mut MessageQueue,
         tally: &mut Tally,
     ) -> Result<(), Unread> {
         let (bytes, depth) = link::packet(layer, bytes, depth)?;
         let packet = ip::read(bytes)?;
         match packet.fragment {
-            None => self.payload(at_ns, &packet, depth, held, tally),
+            None => self.payload(at_ns, &packet, depth, queue, tally),
             Some(fragment) => {
                 let whole = self.fragments.take(at_ns, &packet, fragment, tally)?;
                 let packet = Packet { payload: &whole, fragment: None, is_cut: false, ..packet };
-                self.payload(at_ns, &packet, depth, held, tally)
+                self.payload(at_ns, &packet, depth, queue, tally)
             }
         }
     }
@@ -236,11 +236,11 @@ impl Decoder {
         at_ns: u64,
         packet: &Packet<'_>,
         depth: usize,
-        held: &mut Held,
+        queue: &mut MessageQueue,
         tally: &mut Tally,
     ) -> Result<(), Unread> {
         if let Some(inner) = tunnel::in_packet(packet) {
-            return self.layer(at_ns, inner?, depth + 1, held, tally);
+            return self.layer(at_ns, inner?, depth + 1, queue, tally);
         }
         if !matches!(packet.protocol, UDP | TCP) {
             return Err(Unread::OtherProtocol);
@@ -250,13 +250,13 @@ impl Decoder {
         let [from, to] = [[a, b], [c, d]].map(u16::from_be_bytes);
         if !self.ports.contains(&from) && !self.ports.contains(&to) {
             if let Some(inner) = tunnel::in_datagram(packet.protocol, [from, to], packet.payload) {
-                return self.layer(at_ns, inner?, depth + 1, held, tally);
+                return self.layer(at_ns, inner?, depth + 1, queue, tally);
             }
             return Err(Unread::of_port([from, to]));
         }
         let (source, destination) = (SocketAddr::new(packet.source, from), SocketAddr::new(packet.destination, to));
         if packet.protocol == TCP {
-            return self.streams.take(at_ns, (source, destination), packet, held, tally);
+            return self.streams.take(at_ns, (source, destination), packet, queue, tally);
         }
         let (header, payload) = packet.payload.split_first_chunk::<8>().ok_or(short)?;
         // RFC 768: the length counts the header; zero is that of a jumbogram, or of what a network card was to fill in.
@@ -267,14 +267,14 @@ impl Decoder {
         if !has_header(bytes) {
             return Err(Unread::TooShort);
         }
-        held.push(Message { at_ns, source, destination, transport: Transport::Udp, bytes });
+        queue.push(Message { at_ns, source, destination, transport: Transport::Udp, bytes });
         tally.gave(1);
         Ok(())
     }
 
     /// There will be no more; true while there may be messages in what still waits.
-    fn end(&mut self, held: &mut Held, tally: &mut Tally) -> bool {
+    fn end(&mut self, queue: &mut MessageQueue, tally: &mut Tally) -> bool {
         self.fragments.end(tally);
-        self.streams.end(held, tally)
+        self.streams.end(queue, tally)
     }
 }

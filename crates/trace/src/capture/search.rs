@@ -11,15 +11,15 @@ use wire::parse::{FirstQuestion, Message, ParseError};
 
 /// Size of a message's length field and header, the minimum for a first check.
 const HEAD_BYTES: usize = 2 + HEADER_BYTES;
-/// Memory for a piece in addition to its data.
-const PIECE_BYTES: usize = size_of::<Piece>();
+/// Memory for a part in addition to its data.
+const SEGMENT_BYTES: usize = size_of::<Segment>();
 
 /// Stream data that is searched for a message. Data that cannot begin a message is dropped.
 #[derive(Default)]
 pub(super) struct Search {
     bytes: Vec<u8>,
     /// Start of each segment in `bytes`.
-    pieces: VecDeque<Piece>,
+    parts: VecDeque<Segment>,
     /// Possible message starts in ascending order. Later data decides whether each is a message.
     starts: VecDeque<usize>,
     /// All positions before this one were checked.
@@ -27,7 +27,7 @@ pub(super) struct Search {
 }
 
 /// A segment, or its remaining part.
-struct Piece {
+struct Segment {
     at: usize,
     at_ns: u64,
     /// Whether its first bytes were dropped.
@@ -71,17 +71,17 @@ impl Search {
 
     /// Memory in use, in bytes.
     pub(super) fn kept(&self) -> usize {
-        self.bytes.len() + self.pieces.len() * PIECE_BYTES
+        self.bytes.len() + self.parts.len() * SEGMENT_BYTES
     }
 
     /// Adds the next data of the stream and continues the search.
     pub(super) fn add(&mut self, at_ns: u64, new: &[u8]) -> Searched {
-        self.pieces.push_back(Piece { at: self.bytes.len(), at_ns, is_rest: false });
+        self.parts.push_back(Segment { at: self.bytes.len(), at_ns, is_rest: false });
         self.bytes.extend_from_slice(new);
         if let Some(at) = self.find() {
             let mut searched = self.drop_before(at);
-            let at_ns = self.pieces.iter().map(|piece| piece.at_ns).max().unwrap_or(at_ns);
-            let earlier_segments = (self.pieces.len() as u64).saturating_sub(1);
+            let at_ns = self.parts.iter().map(|part| part.at_ns).max().unwrap_or(at_ns);
+            let earlier_segments = (self.parts.len() as u64).saturating_sub(1);
             let bytes = std::mem::take(self).bytes;
             searched.found = Some(Found { bytes, at_ns, earlier_segments });
             return searched;
@@ -122,8 +122,8 @@ impl Search {
     }
 
     fn judge(&self, at: usize) -> Start {
-        let piece = self.pieces.binary_search_by_key(&at, |piece| piece.at);
-        let begins_segment = piece.is_ok_and(|index| !self.pieces[index].is_rest);
+        let part = self.parts.binary_search_by_key(&at, |part| part.at);
+        let begins_segment = part.is_ok_and(|index| !self.parts[index].is_rest);
         judge(&self.bytes[at..], begins_segment)
     }
 
@@ -132,14 +132,14 @@ impl Search {
         if end == 0 {
             return searched;
         }
-        while !self.pieces.is_empty() && self.pieces.get(1).map_or(self.bytes.len(), |next| next.at) <= end {
-            self.pieces.pop_front();
+        while !self.parts.is_empty() && self.parts.get(1).map_or(self.bytes.len(), |next| next.at) <= end {
+            self.parts.pop_front();
             searched.segments += 1;
         }
         self.bytes.drain(..end);
-        for piece in &mut self.pieces {
-            piece.is_rest |= piece.at < end;
-            piece.at = piece.at.saturating_sub(end);
+        for part in &mut self.parts {
+            part.is_rest |= part.at < end;
+            part.at = part.at.saturating_sub(end);
         }
         self.starts.iter_mut().for_each(|start| *start = start.saturating_sub(end));
         self.judged = self.judged.saturating_sub(end);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded() {
+    fn kept_data_is_bounded() {
         // Each position may begin a message of 65,535 bytes.
         let start = [&[0xFF, 0xFF, 0, 0, 0, 0, 0, 0, 0, 1][..], &[0; 6]].concat();
         let mut search = Search::default();

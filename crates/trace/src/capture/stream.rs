@@ -1,11 +1,11 @@
 //! One direction of a TCP connection, put together far enough to cut messages out of it (RFC 1035 4.2.2).
 
 use super::search::{Found, Search};
-use crate::held::Held;
 use crate::limits::{
     HEADER_BYTES, SEGMENTS_WAITING_MAX, SKIPPED_COUNT_MAX, STREAM_WINDOW_BYTES, WAITING_BYTES_BESIDES,
 };
 use crate::message::{Message, Transport};
+use crate::message_queue::MessageQueue;
 use crate::tally::{Tally, Unread};
 use std::net::SocketAddr;
 
@@ -15,7 +15,7 @@ pub(super) type Way = (SocketAddr, SocketAddr);
 /// Where messages go, and what becomes of segments.
 pub(super) struct Out<'o> {
     pub(super) way: Way,
-    pub(super) held: &'o mut Held,
+    pub(super) queue: &'o mut MessageQueue,
     pub(super) tally: &'o mut Tally,
 }
 
@@ -244,7 +244,7 @@ impl Stream {
             let Some(bytes) = rest.get(..length) else { break };
             let (source, destination) = out.way;
             let message = Message { at_ns: self.open_ns, source, destination, transport: Transport::Tcp, bytes };
-            out.held.push(message);
+            out.queue.push(message);
             // Those that follow are in this segment alone.
             self.open_ns = at_ns;
             (used, found) = (used + 2 + length, found + 1);
@@ -270,13 +270,13 @@ mod tests {
     /// counted.
     fn run(mut stream: Stream, segments: &[(u32, &[u8])]) -> (Vec<(u64, Vec<u8>)>, Tally) {
         let way = (([192, 0, 2, 1], 4_000).into(), ([192, 0, 2, 53], 53).into());
-        let (mut held, mut tally, mut found) = (Held::default(), Tally::default(), Vec::new());
+        let (mut queue, mut tally, mut found) = (MessageQueue::default(), Tally::default(), Vec::new());
         for (at_ns, &(sequence, payload)) in (0..).zip(segments) {
             tally.records += 1;
             tally.count(Unread::SegmentPart);
-            stream.take(at_ns, sequence, payload, &mut Out { way, held: &mut held, tally: &mut tally });
+            stream.take(at_ns, sequence, payload, &mut Out { way, queue: &mut queue, tally: &mut tally });
         }
-        while let Some(message) = held.pop() {
+        while let Some(message) = queue.pop() {
             found.push((message.at_ns, message.bytes.to_vec()));
         }
         let unread: u64 = tally.all_unread().map(|(_, count)| count).sum();
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_comes_is_skipped_in_the_end() {
+    fn missing_data_is_skipped_in_the_end() {
         let mut segments = vec![(100, &QUERY[..9])];
         // The rest of the first is missing, and then come whole ones.
         segments.extend((1..=SEGMENTS_WAITING_MAX as u32 + 1).map(|at| (100 + 19 * at, QUERY)));
@@ -333,9 +333,9 @@ mod tests {
         let (found, tally) = run(Stream::begun(100), &segments);
         assert_eq!(found, queries(1..=SEGMENTS_WAITING_MAX as u64 + 1));
         assert_eq!((tally.unread(Unread::SegmentAdrift), tally.unread(Unread::SegmentPart)), (1, 0));
-        let (mut stream, mut held, mut tally) = (Stream::begun(0), Held::default(), Tally::default());
+        let (mut stream, mut queue, mut tally) = (Stream::begun(0), MessageQueue::default(), Tally::default());
         let way = (([192, 0, 2, 1], 4_000).into(), ([192, 0, 2, 53], 53).into());
-        let mut out = Out { way, held: &mut held, tally: &mut tally };
+        let mut out = Out { way, queue: &mut queue, tally: &mut tally };
         for at in 1..=gaps {
             out.tally.count(Unread::SegmentPart);
             stream.take(0, 38 * at, QUERY, &mut out);

@@ -103,9 +103,9 @@ impl Block {
         };
         let index = number(&parameters_index).unwrap_or_default();
         let parameters = usize::try_from(index).ok().and_then(|index| parameters.get(index));
-        let parameters = *parameters.ok_or("a block whose parameters are not there")?;
+        let parameters = *parameters.ok_or("a block without parameters")?;
         if !(1..=TICKS_MAX).contains(&parameters.ticks_per_second) {
-            return Err("a second of no ticks, or of more than there can be");
+            return Err("ticks per second out of range");
         }
         let mut own = Self { parameters, ..Self::default() };
         if let Some(Item::Map(tables)) = &block[TABLES] {

@@ -1,7 +1,7 @@
 //! C-DNS (RFC 8618): queries and their responses in blocks of CBOR, where what they have in common stands once.
 //!
 //! ```text
-//!   stream (one block at a time) --> block (tables, and who asked when) --> rebuild --> Held
+//!   stream (one block at a time) --> block (tables, and who asked when) --> rebuild --> MessageQueue
 //! ```
 //!
 //! The format has no messages: they are made again of what the tables say, names uncompressed. One that lacks a part,
@@ -19,9 +19,9 @@ mod rebuild;
 mod tests;
 
 use crate::error::TraceError;
-use crate::held::Held;
 use crate::limits::CDNS_PARAMETERS_MAX;
 use crate::message::Message;
+use crate::message_queue::MessageQueue;
 use crate::tally::{Tally, Unread};
 use block::{Block, Parameters};
 use cbor::{Item, fields, item_at, number};
@@ -62,13 +62,13 @@ impl CdnsReader {
         }
     }
 
-    pub(crate) fn advance(&mut self, held: &mut Held, tally: &mut Tally) -> Result<bool, TraceError> {
+    pub(crate) fn advance(&mut self, queue: &mut MessageQueue, tally: &mut Tally) -> Result<bool, TraceError> {
         loop {
             if let Some(event) = self.block.next() {
                 tally.records += 1;
                 match rebuild::message(&self.block, event) {
                     Ok(Rebuilt { source, destination, transport, bytes }) => {
-                        held.push(Message { at_ns: event.at_ns, source, destination, transport, bytes: &bytes });
+                        queue.push(Message { at_ns: event.at_ns, source, destination, transport, bytes: &bytes });
                         tally.messages += 1;
                     }
                     Err(unread) => tally.count(unread),
@@ -117,7 +117,7 @@ impl CdnsReader {
         self.stream.item(&mut bytes)?;
         let is_named = matches!(item_at(&bytes, 0), Some(Item::Bytes(name)) if &bytes[name.clone()] == NAME);
         if !is_array || !is_named {
-            return Err(stream::wrong(0, "no C-DNS: it does not begin with its name"));
+            return Err(stream::wrong(0, "not C-DNS: the file does not start with its name"));
         }
         bytes.clear();
         self.stream.item(&mut bytes)?;
@@ -126,7 +126,7 @@ impl CdnsReader {
         };
         let [major, _, _, parameters] = fields::<4>(&bytes, preamble);
         if number(&major) != Some(MAJOR_VERSION) {
-            return Err(stream::wrong(self.stream.at(), "another version than 1 (RFC 8618)"));
+            return Err(stream::wrong(self.stream.at(), "unsupported version; only 1 is (RFC 8618)"));
         }
         if let Some(Item::Array(parameters)) = parameters {
             let each = cbor::Items::new(&bytes, parameters).take(CDNS_PARAMETERS_MAX);

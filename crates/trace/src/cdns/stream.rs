@@ -28,7 +28,7 @@ impl Stream {
     pub(super) fn array(&mut self) -> Result<Option<u64>, TraceError> {
         let mut bytes = Vec::new();
         let (first, argument) = self.head(&mut bytes)?;
-        if first >> 5 == ARRAY { Ok(argument) } else { Err(wrong(self.at, "no array where one must be")) }
+        if first >> 5 == ARRAY { Ok(argument) } else { Err(wrong(self.at, "expected an array")) }
     }
 
     /// Whether the mark that ends an array comes next; then it is taken.
@@ -76,14 +76,14 @@ impl Stream {
                 (ARRAY, Some(items)) => Level::Items(items),
                 (MAP, Some(pairs)) => {
                     let items = pairs.checked_mul(2);
-                    Level::Items(items.ok_or_else(|| wrong(self.at, "a map of more pairs than can be"))?)
+                    Level::Items(items.ok_or_else(|| wrong(self.at, "a map with too many pairs"))?)
                 }
                 (BYTES | TEXT | ARRAY | MAP, None) => Level::UntilBreak,
                 (TAG, _) => Level::Items(1),
                 _ => continue,
             };
             if levels.len() == CDNS_DEPTH_MAX {
-                return Err(wrong(self.at, "items nested deeper than C-DNS has them"));
+                return Err(wrong(self.at, "items are nested too deeply"));
             }
             levels.push(below);
         }
@@ -96,7 +96,7 @@ impl Stream {
         self.copy(1, out)?;
         let first = out[start];
         let bytes = argument_bytes(first).filter(|_| first != BREAK);
-        self.copy(bytes.ok_or_else(|| wrong(self.at - 1, "no item begins here"))? as u64, out)?;
+        self.copy(bytes.ok_or_else(|| wrong(self.at - 1, "expected an item"))? as u64, out)?;
         Ok((first, argument(first, &out[start + 1..])))
     }
 

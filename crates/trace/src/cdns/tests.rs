@@ -1,8 +1,8 @@
 //! Files of C-DNS made here: what their tables say comes back as messages, and what is missing or damaged is told.
 
 use super::CdnsReader;
-use crate::held::Held;
 use crate::message::Transport;
+use crate::message_queue::MessageQueue;
 use crate::tally::{Tally, Unread};
 use proptest::prelude::*;
 use std::io::Cursor;
@@ -120,12 +120,12 @@ fn full() -> Vec<u8> {
 type Found = (u64, String, String, Transport, Vec<u8>);
 
 fn read(bytes: &[u8]) -> (Vec<Found>, Tally, Option<String>) {
-    let (mut held, mut tally, mut found) = (Held::default(), Tally::default(), Vec::new());
+    let (mut queue, mut tally, mut found) = (MessageQueue::default(), Tally::default(), Vec::new());
     let mut reader = CdnsReader::new(Box::new(Cursor::new(bytes.to_vec())));
     let error = loop {
-        match reader.advance(&mut held, &mut tally) {
+        match reader.advance(&mut queue, &mut tally) {
             Ok(true) => {
-                while let Some(message) = held.pop() {
+                while let Some(message) = queue.pop() {
                     let (source, destination) = (message.source.to_string(), message.destination.to_string());
                     found.push((message.at_ns, source, destination, message.transport, message.bytes.to_vec()));
                 }
@@ -254,7 +254,7 @@ fn what_a_file_only_claims_takes_no_room() {
         (&[0x5A, 0xFF, 0xFF, 0xFF, 0xFF], "larger than 64 MiB"),
         (&[0x5A, 0x03, 0xFF, 0xFF, 0x00], "ends within a block"),
         (&[0x81; 100], "nested deeper"),
-        (&[0xFF], "no item begins here"),
+        (&[0xFF], "expected an item"),
         (&[0x07], "without a preamble"),
     ] {
         let (found, _, error) = read(&head_of(claim));
@@ -295,7 +295,7 @@ proptest! {
     }
 
     #[test]
-    fn bytes_of_chance_are_told(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn random_bytes_are_errors(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let whole = file(ALL_HINTS, &[], &[]);
         let start = blocks_at(&whole);
         read(&[&whole[..=start], &bytes].concat());

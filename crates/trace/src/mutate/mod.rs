@@ -68,7 +68,7 @@ impl MutationTally {
 }
 
 /// A message on its way through the rules: its bytes are in the mutator once they are others.
-struct Passing<'m> {
+struct CurrentMessage<'m> {
     message: Message<'m>,
     /// The number of its query.
     number: u64,
@@ -95,7 +95,7 @@ impl Mutator {
         let number = self.numbers.of(message);
         // The draws of all rules are for who asked it in the trace.
         let client = message.client().ip();
-        let mut passing = Passing { message: *message, number, is_changed: false };
+        let mut current = CurrentMessage { message: *message, number, is_changed: false };
         let Self { plan, tally, bytes, spare, .. } = self;
         for (index, rule) in plan.rules.iter().enumerate() {
             let draws = Draws::new(plan.seed, index);
@@ -104,7 +104,7 @@ impl Mutator {
                 By::Query => draws.by_number(purpose, number),
             };
             let seen =
-                Message { bytes: if passing.is_changed { bytes.as_slice() } else { message.bytes }, ..passing.message };
+                Message { bytes: if current.is_changed { bytes.as_slice() } else { message.bytes }, ..current.message };
             let is_meant =
                 rule.when.holds(&seen, after_ns) && (rule.share >= 1.0 || unit(drawn(Purpose::Rule)) < rule.share);
             match &rule.action {
@@ -117,16 +117,16 @@ impl Mutator {
                     return None;
                 }
                 Action::Change(changes) if is_meant => {
-                    let mut hand = Hand { draws, drawn: &drawn, tally, bytes, spare };
-                    hand.change(changes, &mut passing);
+                    let mut hand = RuleContext { draws, drawn: &drawn, tally, bytes, spare };
+                    hand.change(changes, &mut current);
                 }
                 Action::Drop | Action::Keep | Action::Change(_) => {}
             }
         }
         tally.given += 1;
         let at_ns = time(message.at_ns, first_ns, plan);
-        let bytes = if passing.is_changed { bytes.as_slice() } else { message.bytes };
-        Some(Message { at_ns, bytes, ..passing.message })
+        let bytes = if current.is_changed { bytes.as_slice() } else { message.bytes };
+        Some(Message { at_ns, bytes, ..current.message })
     }
 
     /// What became of the messages so far.
@@ -152,7 +152,7 @@ fn time(at_ns: u64, first_ns: u64, plan: &Plan) -> u64 {
 }
 
 /// One rule at work on one message.
-struct Hand<'h> {
+struct RuleContext<'h> {
     draws: Draws,
     drawn: &'h dyn Fn(Purpose) -> u64,
     tally: &'h mut MutationTally,
@@ -160,29 +160,29 @@ struct Hand<'h> {
     spare: &'h mut Vec<u8>,
 }
 
-impl Hand<'_> {
-    fn change(&mut self, changes: &Changes, passing: &mut Passing<'_>) {
-        let is_response = passing.message.is_response();
-        self.transport(&changes.transports, passing);
-        self.places(changes, passing, is_response);
+impl RuleContext<'_> {
+    fn change(&mut self, changes: &Changes, current: &mut CurrentMessage<'_>) {
+        let is_response = current.message.is_response();
+        self.transport(&changes.transports, current);
+        self.places(changes, current, is_response);
         if is_response {
             return;
         }
         if let Some(name) = &changes.name {
-            self.rebuild(passing, |hand, query, passing| hand.name(name, query, passing.number));
+            self.rebuild(current, |hand, query, current| hand.name(name, query, current.number));
         }
-        self.numbers(changes, passing);
-        self.header(changes, passing);
+        self.numbers(changes, current);
+        self.header(changes, current);
         if changes.edns.is_some()
             || changes.dnssec_ok.is_some()
             || !changes.remove_options.is_empty()
             || !changes.add_options.is_empty()
         {
-            self.rebuild(passing, |hand, query, passing| hand.edns(changes, query, passing));
+            self.rebuild(current, |hand, query, current| hand.edns(changes, query, current));
         }
     }
 
-    fn transport(&self, shares: &[(Transport, f64)], passing: &mut Passing<'_>) {
+    fn transport(&self, shares: &[(Transport, f64)], current: &mut CurrentMessage<'_>) {
         if shares.is_empty() {
             return;
         }
@@ -192,14 +192,14 @@ impl Hand<'_> {
             up_to += share;
             // What sums of shares lose to rounding belongs to the last one, if they are all.
             if drawn < up_to || up_to > 1.0 - 1e-9 {
-                passing.message.transport = transport;
+                current.message.transport = transport;
                 return;
             }
         }
     }
 
-    fn places(&self, changes: &Changes, passing: &mut Passing<'_>, is_response: bool) {
-        let message = &mut passing.message;
+    fn places(&self, changes: &Changes, current: &mut CurrentMessage<'_>, is_response: bool) {
+        let message = &mut current.message;
         let (client, server) = match is_response {
             true => (&mut message.destination, &mut message.source),
             false => (&mut message.source, &mut message.destination),
@@ -215,11 +215,11 @@ impl Hand<'_> {
     }
 
     /// Type and class, where they stand.
-    fn numbers(&mut self, changes: &Changes, passing: &mut Passing<'_>) {
+    fn numbers(&mut self, changes: &Changes, current: &mut CurrentMessage<'_>) {
         if changes.qtype.is_none() && changes.qclass.is_none() {
             return;
         }
-        let bytes = self.own(passing);
+        let bytes = self.own(current);
         let has_question = bytes[4..6] != [0, 0];
         let Some(end) = FirstQuestion::read(bytes).ok().filter(|_| has_question).map(|question| question.end()) else {
             self.tally.unreadable += 1;
@@ -234,7 +234,7 @@ impl Hand<'_> {
     }
 
     /// Flags and ID, where they stand (RFC 1035 4.1.1, RFC 4035 3.2).
-    fn header(&mut self, changes: &Changes, passing: &mut Passing<'_>) {
+    fn header(&mut self, changes: &Changes, current: &mut CurrentMessage<'_>) {
         let flags = [
             (changes.recursion_desired, 2, 0x01),
             (changes.authentic_data, 3, 0x20),
@@ -242,25 +242,25 @@ impl Hand<'_> {
         ];
         for (wanted, at, bit) in flags {
             if let Some(wanted) = wanted {
-                let byte = &mut self.own(passing)[at];
+                let byte = &mut self.own(current)[at];
                 *byte = if wanted { *byte | bit } else { *byte & !bit };
             }
         }
         let id = match changes.id {
-            Some(IdChange::Random) => self.draws.by_number(Purpose::Id, passing.number) as u16,
-            Some(IdChange::Count) => passing.number as u16,
+            Some(IdChange::Random) => self.draws.by_number(Purpose::Id, current.number) as u16,
+            Some(IdChange::Count) => current.number as u16,
             Some(IdChange::Fixed(id)) => id,
             None => return,
         };
-        self.own(passing)[..2].copy_from_slice(&id.to_be_bytes());
+        self.own(current)[..2].copy_from_slice(&id.to_be_bytes());
     }
 
     /// The bytes of the message, to be changed.
-    fn own(&mut self, passing: &mut Passing<'_>) -> &mut Vec<u8> {
-        if !passing.is_changed {
+    fn own(&mut self, current: &mut CurrentMessage<'_>) -> &mut Vec<u8> {
+        if !current.is_changed {
             self.bytes.clear();
-            self.bytes.extend_from_slice(passing.message.bytes);
-            passing.is_changed = true;
+            self.bytes.extend_from_slice(current.message.bytes);
+            current.is_changed = true;
         }
         self.bytes
     }
@@ -268,19 +268,19 @@ impl Hand<'_> {
     /// Takes the query apart, changes it and puts it together; what cannot be done is counted, and the query stays.
     fn rebuild(
         &mut self,
-        passing: &mut Passing<'_>,
-        change: impl FnOnce(&mut Self, &mut Query, &Passing<'_>) -> Option<()>,
+        current: &mut CurrentMessage<'_>,
+        change: impl FnOnce(&mut Self, &mut Query, &CurrentMessage<'_>) -> Option<()>,
     ) {
         let Some(mut query) =
-            Query::read(if passing.is_changed { self.bytes.as_slice() } else { passing.message.bytes })
+            Query::read(if current.is_changed { self.bytes.as_slice() } else { current.message.bytes })
         else {
             self.tally.unreadable += 1;
             return;
         };
-        let is_done = change(self, &mut query, passing).is_some() && query.write(self.spare);
+        let is_done = change(self, &mut query, current).is_some() && query.write(self.spare);
         if is_done {
             std::mem::swap(self.bytes, self.spare);
-            passing.is_changed = true;
+            current.is_changed = true;
         } else {
             self.tally.too_long += 1;
         }
@@ -294,7 +294,7 @@ impl Hand<'_> {
         Some(())
     }
 
-    fn edns(&self, changes: &Changes, query: &mut Query, passing: &Passing<'_>) -> Option<()> {
+    fn edns(&self, changes: &Changes, query: &mut Query, current: &CurrentMessage<'_>) -> Option<()> {
         match changes.edns {
             Some(EdnsChange::Payload(payload)) => query.edns_mut().payload = payload,
             Some(EdnsChange::Remove) => query.remove_edns(),
@@ -315,7 +315,7 @@ impl Hand<'_> {
         let others = changes.add_options.iter().filter(|option| !is_padding(option));
         for option in others.chain(changes.add_options.iter().filter(is_padding)) {
             query.edns_mut();
-            let bytes = option.bytes(self.draws, passing.message.client().ip(), query.byte_count());
+            let bytes = option.bytes(self.draws, current.message.client().ip(), query.byte_count());
             query.edns_mut().add(option.code(), &bytes);
         }
         Some(())

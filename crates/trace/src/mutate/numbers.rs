@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_are_kept_than_the_bound() {
+    fn the_number_of_kept_queries_is_bounded() {
         let mut numbers = Numbers::new(true);
         for query in 0..UNANSWERED_MAX + 10 {
             number(&mut numbers, (query % 60_000) as u16, bytes((query / 60_000) as u8, false));

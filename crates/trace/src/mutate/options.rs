@@ -86,7 +86,7 @@ impl FromStr for OptionToAdd {
     /// Reads `nsid`, `cookie`, `cookie=BASE16`, `ecs=client`, `ecs=PREFIX`, `padding=BYTES`, `CODE` or `CODE=BASE16`.
     fn from_str(text: &str) -> Result<Self, &'static str> {
         let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
-        let bytes = |text: &str| HEXLOWER_PERMISSIVE.decode(text.as_bytes()).map_err(|_| "bytes are in base 16");
+        let bytes = |text: &str| HEXLOWER_PERMISSIVE.decode(text.as_bytes()).map_err(|_| "write bytes in hex");
         match (name, value) {
             ("nsid", None) => Ok(Self::Nsid),
             ("cookie", None) => Ok(Self::Cookie(None)),
@@ -100,10 +100,10 @@ impl FromStr for OptionToAdd {
             }
             ("padding", Some(value)) => {
                 let block = value.parse::<u16>().ok().filter(|block| (1..=4_096).contains(block));
-                block.map(Self::Padding).ok_or("padding is to a multiple of 1 to 4096 bytes")
+                block.map(Self::Padding).ok_or("padding must be 1 to 4096 bytes")
             }
             (name, value) => {
-                let code = name.parse::<u16>().map_err(|_| "write nsid, cookie, ecs, padding=128 or CODE=BASE16")?;
+                let code = name.parse::<u16>().map_err(|_| "write nsid, cookie, ecs, padding=128 or CODE=HEX")?;
                 Ok(Self::Other { code, bytes: value.map_or(Ok(Vec::new()), bytes)? })
             }
         }

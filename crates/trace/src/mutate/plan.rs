@@ -195,12 +195,12 @@ pub enum PlanError {
 impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Speed => f.write_str("the speed is more than 0, and finite"),
+            Self::Speed => f.write_str("the speed must be above 0 and finite"),
             Self::Rules => write!(f, "there are more than {RULES_MAX} rules"),
-            Self::Conditions(rule) => write!(f, "rule {rule}: a condition has more than {CONDITIONS_MAX} words"),
-            Self::Share(rule) => write!(f, "rule {rule}: a share is 0 to 1"),
-            Self::Transports(rule) => write!(f, "rule {rule}: the shares of transports are more than 1 together"),
-            Self::Clients(rule) => write!(f, "rule {rule}: there are no clients, or more than the prefix has"),
+            Self::Conditions(rule) => write!(f, "rule {rule}: a condition has more than {CONDITIONS_MAX} values"),
+            Self::Share(rule) => write!(f, "rule {rule}: a share must be 0 to 1"),
+            Self::Transports(rule) => write!(f, "rule {rule}: the shares of transports add up to more than 1"),
+            Self::Clients(rule) => write!(f, "rule {rule}: no clients, or more than the prefix has addresses"),
             Self::Options(rule) => write!(f, "rule {rule}: its options are longer than a message"),
         }
     }

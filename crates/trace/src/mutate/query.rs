@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_plain_query_is_not_taken_apart() {
+    fn unusual_queries_are_not_changed() {
         let built = MessageBuilder::query(7, name("a.").as_ref(), Rtype::A);
         let two = built.clone().question(name("b.").as_ref(), Rtype::A, Class::IN).build();
         assert!(Query::read(&two).is_none() && Query::read(&[0; 12]).is_none());

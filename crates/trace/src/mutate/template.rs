@@ -27,16 +27,16 @@ impl std::str::FromStr for Template {
     fn from_str(pattern: &str) -> Result<Self, &'static str> {
         let is_control = |at: char| at.is_ascii_control();
         if pattern.contains(is_control) || pattern.contains("\\001") || pattern.contains("\\002") {
-            return Err("a pattern has no control characters");
+            return Err("a pattern cannot have control characters");
         }
         let text = pattern.replace("{name}", "\u{2}").replace("{n}", "\u{1}");
-        let name: Name = text.parse().map_err(|_| "that gives no name")?;
+        let name: Name = text.parse().map_err(|_| "the pattern does not give a name")?;
         let part = |label: &[u8]| {
             if label == [NAME] {
                 return Ok(Part::Name);
             }
             if label.contains(&NAME) {
-                return Err("{name} stands for labels: there is a dot on both sides of it");
+                return Err("{name} stands for whole labels: write a dot on both sides");
             }
             Ok(Part::Label(label.split(|&byte| byte == NUMBER).map(<[u8]>::to_vec).collect()))
         };

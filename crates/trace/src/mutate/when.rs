@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn every_condition_is_held_against_the_message() {
+    fn every_condition_is_checked() {
         let name: Name = "www.Example.com.".parse().unwrap();
         let query = MessageBuilder::query(7, name.as_ref(), Rtype::AAAA).edns(1232, true).build();
         let response = MessageBuilder::query(7, name.as_ref(), Rtype::A).header(|header| header.qr = true);

@@ -14,7 +14,7 @@ fn settings() -> Settings {
 }
 
 #[test]
-fn each_resolver_is_told_what_was_asked_in_its_own_words() {
+fn each_resolver_gets_its_own_configuration() {
     let anchor = std::env::temp_dir().join(format!("catlab-anchor-{}", std::process::id()));
     let digest = "00FF".repeat(10);
     let records = format!(". IN DS 20326 8 1 {digest}\nother. IN DS 1 8 1 {digest}\n. 60 IN DNSKEY 257 3 8 AAEC\n");

@@ -40,8 +40,8 @@ pub(super) fn write(
         "additional_info": {
             "response_latency": "from the planned time of the query; time-outs are among them",
             "validity": validity,
-            "handshake_timeout": recording.patience.handshake.as_secs_f64(),
-            "idle_timeout": recording.patience.idle.as_secs_f64(),
+            "handshake_timeout": recording.timeouts.handshake.as_secs_f64(),
+            "idle_timeout": recording.timeouts.idle.as_secs_f64(),
         },
     }))?;
     let mut block = |subid: Option<&str>, account: &Account| {

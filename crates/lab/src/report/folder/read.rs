@@ -3,7 +3,7 @@
 use super::interval_log::{self, Intervals, Timing};
 use super::metrics::{self, Metrics};
 use crate::report::summary::SCHEMA_VERSION;
-use crate::report::{Account, ConnectionRow, Manifest, Patience, Recording, Row, Run, Summary};
+use crate::report::{Account, ConnectionRow, Manifest, Recording, Row, Run, Summary, Timeouts};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::fs;
@@ -45,8 +45,8 @@ pub fn read(folder: &Path) -> Result<Run, ReadError> {
     let mut recording = Recording::new(started, timeout);
     let more = metrics.header.get("additional_info");
     let seconds = |name: &str| more.and_then(|more| more[name].as_f64()).unwrap_or_default();
-    let patience = |name: &str| Duration::try_from_secs_f64(seconds(name)).unwrap_or_default();
-    recording.patience = Patience { handshake: patience("handshake_timeout"), idle: patience("idle_timeout") };
+    let timeouts = |name: &str| Duration::try_from_secs_f64(seconds(name)).unwrap_or_default();
+    recording.timeouts = Timeouts { handshake: timeouts("handshake_timeout"), idle: timeouts("idle_timeout") };
     fill(&mut recording, &mut metrics);
     for timing in Timing::ALL {
         let name = timing.file_name();

@@ -3,7 +3,7 @@
 use super::*;
 use crate::engine::Transport;
 use crate::measure::Second;
-use crate::report::{Account, ConnectionRow, Event, Limit, LimitSide, Patience, Row, Run, TransportSummary, Validity};
+use crate::report::{Account, ConnectionRow, Event, Limit, LimitSide, Row, Run, Timeouts, TransportSummary, Validity};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -63,7 +63,7 @@ fn recording() -> Recording {
 fn with_connections() -> Recording {
     let mut recording = recording();
     let rows = recording.rows.clone();
-    recording.patience = Patience { handshake: Duration::from_secs(3), idle: Duration::from_millis(1_500) };
+    recording.timeouts = Timeouts { handshake: Duration::from_secs(3), idle: Duration::from_millis(1_500) };
     let connection = |at, opened, open| ConnectionRow {
         at,
         transport: "doq".into(),
@@ -116,7 +116,7 @@ fn what_was_written_is_read_back() {
     let folder = written("round", &recording);
     let Run { recording: found, summary, manifest, total, .. } = read(&folder.0).unwrap();
     assert_eq!((found.started, found.timeout), (recording.started, recording.timeout));
-    assert_eq!(found.patience, recording.patience);
+    assert_eq!(found.timeouts, recording.timeouts);
     assert_eq!(found.rows, recording.rows);
     for (transport, account) in &recording.transports {
         assert_eq!(

@@ -64,7 +64,7 @@ pub(super) fn read(text: &str, label: String) -> Result<Run, String> {
 }
 
 fn parse<T: FromStr>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|_| format!("{text} is no number"))
+    text.parse().map_err(|_| format!("{text} is not a number"))
 }
 
 /// `NOERROR 900 (90.00%), NXDOMAIN 100 (10.00%)`.
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_refused() {
+    fn truncated_output_is_refused() {
         let cut = &RUN[..RUN.find("Run time").unwrap()];
         assert_eq!(read(cut, String::new()).unwrap_err(), "the line with the run time is missing");
         assert!(read(&RUN.replace("sent:         190", "sent:         x"), String::new()).is_err());

@@ -1,11 +1,11 @@
-//! Pictures of a population: each client's rate, share of the load, and latency; measured beside foreseen.
+//! Pictures of a population: each client's rate, share of the load, and latency; measured beside expected.
 
 use super::figure::{Figure, GREY, colour, dash, line, log_rates, log_seconds, of_run};
 use crate::report::{Client, Run};
 use serde_json::json;
 
 /// Ends the name of a curve that was not measured.
-const FORESEEN: &str = " foreseen";
+const EXPECTED: &str = " expected";
 /// Points of a curve over clients; a population can have many thousands.
 const POINTS_MAX: usize = 2_000;
 
@@ -25,7 +25,7 @@ fn rates(runs: &[Run]) -> Figure {
     let (mut low, mut high) = (f64::MAX, 0.0);
     for (index, run, clients) in populations(runs) {
         let seconds = run.duration_seconds().max(1e-9);
-        for (suffix, width, mut rates) in measured_and_foreseen(clients) {
+        for (suffix, width, mut rates) in measured_and_expected(clients) {
             rates.sort_by(|one, other| other.total_cmp(one));
             // A hundredth of a query is none.
             let rate = |at: usize| Some(rates[at]).filter(|&queries| queries >= 0.01).map(|queries| queries / seconds);
@@ -58,7 +58,7 @@ fn shares(runs: &[Run]) -> Figure {
     alike["hoverinfo"] = "skip".into();
     figure.traces.push(alike);
     for (index, run, clients) in populations(runs) {
-        for (suffix, width, mut rates) in measured_and_foreseen(clients) {
+        for (suffix, width, mut rates) in measured_and_expected(clients) {
             rates.sort_by(|one, other| other.total_cmp(one));
             let total: f64 = rates.iter().sum::<f64>().max(1e-9);
             let mut sum = 0.0;
@@ -119,22 +119,22 @@ fn populations(runs: &[Run]) -> impl Iterator<Item = (usize, &Run, &[Client])> {
     all.filter(|(_, _, clients)| !clients.is_empty())
 }
 
-/// Queries of each client, and those that were foreseen, if they were for all.
-fn measured_and_foreseen(clients: &[Client]) -> Vec<(&'static str, f64, Vec<f64>)> {
+/// Queries of each client, and those that were expected, if they were for all.
+fn measured_and_expected(clients: &[Client]) -> Vec<(&'static str, f64, Vec<f64>)> {
     let mut both = vec![("", 2.0, clients.iter().map(|client| client.sent as f64).collect())];
-    let foreseen: Option<Vec<f64>> = clients.iter().map(|client| client.expected).collect();
-    both.extend(foreseen.map(|foreseen| (FORESEEN, 1.25, foreseen)));
+    let expected: Option<Vec<f64>> = clients.iter().map(|client| client.expected).collect();
+    both.extend(expected.map(|expected| (EXPECTED, 1.25, expected)));
     both
 }
 
-/// A foreseen curve beside only one measured is told apart by colour.
+/// A expected curve beside only one measured is told apart by colour.
 fn tone(index: usize, suffix: &str, runs: &[Run]) -> &'static str {
     if runs.len() == 1 && !suffix.is_empty() { colour(1) } else { colour(index) }
 }
 
-/// A foreseen curve beside several measured is told apart by its stroke, in the colour of its run.
+/// A expected curve beside several measured is told apart by its stroke, in the colour of its run.
 fn stroke(index: usize, suffix: &str) -> &'static str {
-    if suffix == FORESEEN { "dot" } else { dash(index) }
+    if suffix == EXPECTED { "dot" } else { dash(index) }
 }
 
 /// Positions that are drawn: all of few, the first ones and every so many of many.

@@ -1,4 +1,4 @@
-//! Clients of a population: their rates and shares of the load, measured and foreseen, and their latencies.
+//! Clients of a population: their rates and shares of the load, measured and expected, and their latencies.
 
 use super::chart::{Chart, Colour, Scale};
 use super::{CURVE_POINTS_MAX, titled};
@@ -82,7 +82,7 @@ pub(super) fn within(clients: &[Client], value: fn(&Client) -> f64) -> Vec<(f64,
     (1..).zip(known).map(|(rank, seconds)| (seconds, f64::from(rank) / asked.len() as f64)).collect()
 }
 
-/// What was measured of each run, and what was foreseen where it was for all clients.
+/// What was measured of each run, and what was expected where it was for all clients.
 fn curves(runs: &[Run], value: impl Fn(&Run, f64) -> Option<f64>) -> Vec<Curve> {
     let mut curves = Vec::new();
     for run in runs.iter().filter(|run| !run.recording.clients.is_empty()) {
@@ -93,8 +93,8 @@ fn curves(runs: &[Run], value: impl Fn(&Run, f64) -> Option<f64>) -> Vec<Curve> 
             curves.push((name, is_measured, values));
         };
         add(run.label.clone(), true, clients.iter().map(|client| client.sent as f64).collect());
-        if let Some(foreseen) = clients.iter().map(|client| client.expected).collect() {
-            add(format!("{} foreseen", run.label), false, foreseen);
+        if let Some(expected) = clients.iter().map(|client| client.expected).collect() {
+            add(format!("{} expected", run.label), false, expected);
         }
     }
     curves

@@ -143,8 +143,8 @@ fn every_picture_is_drawn_with_its_marks() {
     says("server-memory", &["resident, MB", "30"]);
     says("connections", &["connections", "14"]);
     says("handshakes", &["200 us", "500 us"]);
-    says("client-rates", &["a run foreseen", "queries a second"]);
-    says("client-shares", &["all alike", "a run foreseen", "50 %"]);
+    says("client-rates", &["a run expected", "queries a second"]);
+    says("client-shares", &["all alike", "a run expected", "50 %"]);
     says("client-latency", &["p50", "p99", "100 us"]);
 }
 
