@@ -2,6 +2,7 @@
 
 mod docs;
 mod manifest;
+mod prose;
 mod rust;
 
 use crate::command::{command, root};
@@ -55,6 +56,7 @@ pub(crate) fn run() -> Result<(), String> {
         }
         if file.path.ends_with(".md") {
             docs::check(file, &files, &mut findings);
+            prose::check(file, &mut findings);
         }
         if file.path.ends_with("Cargo.toml") {
             manifest::check(file, &mut findings);
