@@ -240,7 +240,7 @@ fn invariants(page: &mut Page, violations: &replica::InvariantViolations) {
     let mut family = page.family(
         "catamaran_invariant_violations_total",
         Kind::Counter,
-        "Violations of internal invariants; each is a bug. Each is a bug.",
+        "Violations of internal invariants. Each is a bug.",
     );
     family.series(&[("invariant", "apply_mismatch")], violations.entry_mismatches);
     family.series(&[("invariant", "evaluation_mismatch")], violations.evaluation_mismatches);
