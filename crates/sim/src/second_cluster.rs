@@ -70,7 +70,7 @@ impl Simulation {
         let data = disk.read(&file, 0, bytes as usize).ok()?;
         let mut copy = MemoryDisk::default();
         copy.execute(&DiskOp::Create { file: "backup".into(), zeroed_bytes: 0 });
-        copy.execute(&DiskOp::Write { file: "backup".into(), offset: 0, data: data });
+        copy.execute(&DiskOp::Write { file: "backup".into(), offset: 0, data });
         Some((copy, "backup".into()))
     }
 

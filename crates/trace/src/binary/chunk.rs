@@ -33,7 +33,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    pub(super) fn to_bytes(&self) -> [u8; HEAD_BYTES] {
+    pub(super) fn to_bytes(self) -> [u8; HEAD_BYTES] {
         let word = |number: usize| (number as u32).to_le_bytes();
         let parts: [&[u8]; 8] = [
             &KIND,

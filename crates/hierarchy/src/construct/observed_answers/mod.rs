@@ -304,5 +304,4 @@ impl fmt::Display for Outcome {
 }
 
 #[cfg(test)]
-#[path = "observed_answers/tests.rs"]
 mod tests;
