@@ -494,7 +494,7 @@ fn what_cannot_be_is_refused_with_a_sentence() {
     let agent = Agent::start(&here, &url, "mine", folder.path(), &[]);
     let stranger = "load --server 192.0.2.1 --name q{n}.example --rate 10 --duration 1s --i-own-this-target";
     let error = refused(stranger, 1);
-    assert!(error.contains("agent mine: ") && error.contains("192.0.2.1:53 is neither on loopback"), "{error}");
+    assert!(error.contains("agent mine: ") && error.contains("192.0.2.1:53: it is not on loopback"), "{error}");
     let error = refused(&format!("{load} --closed-loop --in-flight 1 --agents-wait 1s").replace("--rate 10 ", ""), 2);
     assert!(error.contains("1 of 2 agents answered within 1 s (mine)"), "{error}");
     // It is there for the next one.

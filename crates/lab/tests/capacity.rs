@@ -118,7 +118,7 @@ fn nobody_there_is_said_at_once() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
     let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
-    for (transport, server, reason) in [("udp", udp, "not one answer"), ("tcp", tcp, "refused")] {
+    for (transport, server, reason) in [("udp", udp, "no answer from"), ("tcp", tcp, "refused")] {
         let began = Instant::now();
         let (code, text, error) = ended(&capacity(server, &["--transport", transport]).output().unwrap());
         assert_eq!(code, 2, "{transport}: {text}{error}");

@@ -72,5 +72,5 @@ fn two_processes_are_one_run() {
     later.wait().unwrap();
     let output = merge(&folder, &["one", "later"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("did not go on at the same time"), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("did not overlap in time"), "{output:?}");
 }

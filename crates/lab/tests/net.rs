@@ -286,12 +286,12 @@ fn a_signal_removes_the_net_and_a_program_s_exit_code_is_the_run_s() {
 fn what_cannot_be_made_is_refused_with_words() {
     for (arguments, word) in [
         (&["run", "--", "true"][..], "--rtt 20ms"),
-        (&["run", "--rtt", "20", "--", "true"], "no duration"),
-        (&["run", "--rtt", "20ms", "--loss", "200%", "--", "true"], "no share"),
+        (&["run", "--rtt", "20", "--", "true"], "not a duration"),
+        (&["run", "--rtt", "20ms", "--loss", "200%", "--", "true"], "not a share"),
         (&["run", "--rtt", "20ms", "--in", "moon", "--", "true"], "no such group"),
         (&["run", "--rtt", "20ms"], "COMMAND"),
         (&["run", "--rtt", "1ms", "--no-check", "--", "nosuchprogram"], "nosuchprogram: no such program"),
-        (&["run", "--rtt", "1ms", "--no-check", "--", "/etc/passwd"], "none that may be run"),
+        (&["run", "--rtt", "1ms", "--no-check", "--", "/etc/passwd"], "no such program, or not executable"),
         (&["run", "net.toml", "--loss", "1%", "--", "true"], "--loss"),
         (&["run", "none.toml", "--", "true"], "none.toml"),
         (&["down", "../x"], "no net"),

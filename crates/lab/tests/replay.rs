@@ -401,7 +401,7 @@ fn a_run_that_falls_behind_slips_or_stops_and_says_so() {
     let [planned, late_us] = figures.replay.stopped.unwrap();
     assert!(&figures.replay.late == "stop" && planned < 0.001 && late_us > 500.0, "{:?}", figures.replay);
     let Validity { valid, reasons } = summary.validity;
-    assert!(!valid && reasons.concat().contains("it was stopped"), "{reasons:?}");
+    assert!(!valid && reasons.concat().contains("stopped: the query at"), "{reasons:?}");
 }
 
 /// A real trace, its queries all over UDP and in so many seconds; gives how many sources it has.

@@ -64,7 +64,7 @@ fn a_run_leaves_its_send_errors_and_how_it_was_sent() {
     assert!(matches!(code, 0 | 1), "{text}{error}");
     for (label, what) in [
         ("send error", "worst"),
-        ("intervals", "than in the trace"),
+        ("intervals", "difference from the trace"),
         ("rate error", "over the run; of 2 seconds"),
         ("rate error", "% of them within 0.1 %"),
         ("replay", "1500 queries of 300 sources (prefix=127.0.0.0/8) at speed 1; late: slip"),
@@ -120,7 +120,7 @@ fn what_cannot_be_is_refused_with_a_sentence() {
         (&few, "[::1]:9", &["--sources", "prefix"], "none of its address family"),
         (&few, here, &["--sources", "prefix=192.0.2.0/24"], "192.0.2.0/24 is none of this machine"),
         (&few, here, &["--sources", "everywhere"], "write addresses, sockets, prefix"),
-        (&few, here, &["--speed", "0"], "no speed"),
+        (&few, here, &["--speed", "0"], "not a speed"),
         (&few, here, &["--speed", "2", "--fast"], "cannot be used with"),
         (&long, here, &[], "44.4 hours, and a run may be 24"),
     ] {

@@ -92,6 +92,6 @@ fn refused_freshness(server: &str, folder: &Path) {
     ]);
     let freshness = json(&run.join("freshness.json"));
     assert_eq!((&freshness["acknowledged"], &freshness["refused"]), (&0.into(), &freshness["sent"]), "{freshness}");
-    assert!(text.contains("validity   valid") && text.contains("not one was acknowledged"), "{text}");
+    assert!(text.contains("validity   valid") && text.contains("no update was acknowledged"), "{text}");
     assert_eq!(code, 1, "{text}");
 }

@@ -55,7 +55,7 @@ fn what_cannot_be_run_is_refused_with_words() {
     for (arguments, word) in [
         (&["hierarchy", "run", tree][..], "COMMAND"),
         (&["hierarchy", "run", tree, "--ask", "x", "--", "true"], "--resolver"),
-        (&["hierarchy", "run", tree, "--own-hints", "--", "true"], "name one with --resolver"),
+        (&["hierarchy", "run", tree, "--own-hints", "--", "true"], "without a resolver: add --resolver"),
         (&["hierarchy", "run", tree, "--threads", "0", "--", "true"], "1 to"),
         (&["hierarchy", "run", missing, "--", "true"], "missing/hierarchy.json"),
         (&["hierarchy", "run", tree, "--", "nosuchprogram"], "nosuchprogram: no such program"),
