@@ -170,10 +170,10 @@ fn a_key_is_made_once_and_gives_the_same_pseudonyms_again() {
         (columns(Path::new(&out)), said)
     };
     let (first, said) = anonymized("first.txt", &[]);
-    assert!(said.contains("trace.key: made"), "{said}");
+    assert!(said.contains("trace.key: created"), "{said}");
     assert_eq!(std::fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o600);
     let (second, said) = anonymized("second.txt", &[]);
-    assert!(first == second && !said.contains("made"), "{said}");
+    assert!(first == second && !said.contains("created"), "{said}");
     let suffixes = path_of(&folder, "suffixes.txt");
     std::fs::write(&suffixes, "# top\ncom\n\nnet # too\n").unwrap();
     let (kept, _) = anonymized("kept.txt", &["--keep-suffixes", &suffixes, "--lengths", "hide"]);
