@@ -113,7 +113,7 @@ fn what_cannot_be_is_refused_with_a_sentence() {
         (&pipe, here, &["--filter-command", "cat"], "cannot come from a pipe"),
         (&pipe, here, &["--filter-command", "cat", "--stream"], "cannot come from a pipe"),
         (&empty, here, &[], "empty.txt: no query in it"),
-        (&garbage, here, &[], "garbage.bin: no format that is known"),
+        (&garbage, here, &[], "garbage.bin: unknown format"),
         (&folder.path().join("missing.pcap"), here, &[], "missing.pcap: No such file"),
         (&few, here, &["--from", "1s"], "none in the part that is wanted"),
         (&few, here, &["--sources", "addresses"], "10.0.0.0 is a source of the trace and no address of this machine"),

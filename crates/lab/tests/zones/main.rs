@@ -392,7 +392,7 @@ fn what_gives_no_zones_is_refused_with_a_sentence() {
         // Nobody writes to it, and nobody is waited for.
         ([pipe, "--out", &out], "write it to a file first"),
         ([scenario, "--out", &there], "--force"),
-        ([queries, "--out", &out], "no zone"),
+        ([queries, "--out", &out], "no response names a zone"),
         (["/nowhere.pcap", "--out", &out], "/nowhere.pcap"),
     ] {
         let output = run(&arguments);

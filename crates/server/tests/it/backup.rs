@@ -207,7 +207,7 @@ fn the_last_node_founds_a_new_cluster() {
     assert!(!std::fs::exists(&new.dir).unwrap());
     for id in [1, 2, 3] {
         kill("KILL", cluster.pid(id).unwrap());
-        cluster.wait_for_line(&format!("node {id} ended"));
+        cluster.wait_for_line(&format!("node {id} exited"));
     }
     for id in [1, 2] {
         std::fs::remove_dir_all(cluster.dir.join(format!("node-{id}/data"))).unwrap();

@@ -267,7 +267,7 @@ fn a_node_joins_through_another_once_the_founder_is_gone_for_good() {
     wait_for("node 3 to vote", || votes(&three, &[1, 2, 3]));
     // The machine with the key of the CA is lost.
     kill("KILL", cluster.pid(1).unwrap());
-    cluster.wait_for_line("node 1 ended");
+    cluster.wait_for_line("node 1 exited");
     std::fs::remove_file(cluster.dir.join("ca.key")).unwrap();
     std::fs::remove_dir_all(cluster.dir.join("node-1")).unwrap();
 

@@ -150,7 +150,7 @@ fn a_learner_answers_and_replaces_a_dead_node() {
     assert_eq!((code, said.contains("there is no such node")), (Some(5), true), "{said}");
 
     kill("KILL", cluster.pid(gone).unwrap());
-    cluster.wait_for_line(&format!("node {gone} ended"));
+    cluster.wait_for_line(&format!("node {gone} exited"));
     // With one of three dead no other vote may go, once the leader has noticed.
     wait_for("the leader to miss it", || {
         let status = cluster.status(leader)?;
@@ -170,7 +170,7 @@ fn a_learner_answers_and_replaces_a_dead_node() {
     );
     // Its vote counts: without the other node, leader and it are a majority.
     kill("KILL", cluster.pid(other).unwrap());
-    cluster.wait_for_line(&format!("node {other} ended"));
+    cluster.wait_for_line(&format!("node {other} exited"));
     let added = cluster.run(&["key", "add", "late", "--update", "--zone", "example.test"]);
     assert!(added.status.success(), "{}", String::from_utf8_lossy(&added.stderr));
 }
