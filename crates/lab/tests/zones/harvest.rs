@@ -102,7 +102,7 @@ fn a_hierarchy_that_is_rebuilt_from_a_harvest_answers_as_the_one_harvested() {
     // The same, signed anew, is validated from its root down.
     let signed = folder.path().join("signed");
     let told = well(&["zones", "build", text(&capture), "--resign", "--out", text(&signed)]);
-    assert!(told.contains("zones signed") && told.contains("trust begins at .\n"), "{told}");
+    assert!(told.contains("zones signed") && told.contains("trust anchors: .\n"), "{told}");
     let anchors = signed.join("anchors.txt");
     let first = asked.split_whitespace().next().unwrap();
     let run = ["hierarchy", "run", text(&signed), "--resolver", "unbound", "--anchor", text(&anchors), "--"];

@@ -181,10 +181,10 @@ fn votes_and_the_leadership_move_by_command() {
     cluster.settle();
     let leader = cluster.leader();
     let to = leader % 3 + 1;
-    assert_eq!(done(&cluster, &["transfer-leader", &to.to_string()]), format!("node {to} leads"));
+    assert_eq!(done(&cluster, &["transfer-leader", &to.to_string()]), format!("node {to} is the leader"));
     wait_for("the others to know it", || (cluster.leader() == to).then_some(()));
     let said = done(&cluster, &["transfer-leader"]);
-    let leader = said.strip_prefix("node ").and_then(|rest| rest.strip_suffix(" leads")).unwrap().to_owned();
+    let leader = said.strip_prefix("node ").and_then(|rest| rest.strip_suffix(" is the leader")).unwrap().to_owned();
     assert_ne!(leader, to.to_string());
     let (code, said) = refused(&cluster, &["transfer-leader", "9"]);
     assert_eq!((code, said.contains("there is no such node")), (Some(5), true), "{said}");
