@@ -91,7 +91,7 @@ fn reason(name: &str, ours: &MessageFields, theirs: &MessageFields) -> Option<&'
 
 const HEAD: &str = "# What is read in real files, beside what others read in them
 
-    CATAMARAN_REWRITE=1 cargo test --profile gate -p catamaran-trace --test beside every_field
+    CATAMARAN_REWRITE=1 cargo test --profile gate -p catamaran-trace --test other_readers every_field
 
 writes this page; without the variable the test fails where the page says otherwise, and where anything differs that
 is not explained below. Captures are compared with `tshark`, dnstap with BIND's `dnstap-read`; of what DNSViz wrote
