@@ -146,7 +146,7 @@ bugs! {
     /// The time in the log follows the leader's clock backwards.
     38 TimeGoesBack: Tests;
     /// The serial of a removed zone is forgotten.
-    39 RetiredSerialsForgotten: Simulator;
+    39 RetiredSerialsForgotten: Tests;
     /// An update is applied although its policy changed after it was judged.
     40 PolicyEpochNotCompared: Tests;
     /// An update is applied although its key was replaced after it was judged.
