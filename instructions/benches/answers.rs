@@ -40,8 +40,8 @@ struct Case {
 }
 
 fn records() -> Vec<Record> {
-    let target = |text: &str| name(text).octets().to_vec();
-    let mx = |text: &str| [&[0, 10], name(text).octets()].concat();
+    let target = |text: &str| name(text).as_bytes().to_vec();
+    let mx = |text: &str| [&[0, 10], name(text).as_bytes()].concat();
     let mut records = vec![
         soa("example.", Serial(1)),
         record("example.", 300, Rtype::NS, &target("ns.example.")),
