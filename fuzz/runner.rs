@@ -1,5 +1,5 @@
-//! Throws altered seeds at targets, where libFuzzer is not: what the examples `fuzz` of the crates have in common. Each
-//! of them has a `Mutator` beside this.
+//! The built-in fuzzer for machines without libFuzzer, shared by the examples `fuzz` of all crates. Each example brings
+//! its own `Mutator`.
 
 use super::Mutator;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,30 +7,29 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Takes any bytes, and panics when something does not hold that must.
+/// Takes any bytes, and panics if a property does not hold.
 pub(crate) type Run = Box<dyn Fn(&[u8])>;
 
-/// Something to throw bytes at.
+/// A fuzz target.
 pub(crate) struct Target {
-    /// What it is called.
     pub(crate) name: &'static str,
-    /// What they are thrown at.
+    /// The tested function.
     pub(crate) run: Run,
-    /// Inputs that are what they should be, which others are made of.
+    /// Valid inputs, from which the mutator makes others.
     pub(crate) seeds: Vec<Vec<u8>>,
 }
 
 /// The targets of a crate.
 pub(crate) struct Suite {
-    /// What their names begin with in `fuzz/`.
+    /// Prefix of the target names in `fuzz/`.
     pub(crate) begin: &'static str,
-    /// Where what broke one is kept.
+    /// The file that keeps failing inputs as regression tests.
     pub(crate) found: &'static str,
     pub(crate) targets: Vec<Target>,
 }
 
 impl Suite {
-    /// `SECONDS [TARGET]`, or `seeds FOLDER`.
+    /// Runs the command line: `SECONDS [TARGET]` or `seeds FOLDER`.
     pub(crate) fn main(self) -> ExitCode {
         let arguments: Vec<String> = std::env::args().skip(1).collect();
         if let [word, folder] = &arguments[..]
@@ -40,7 +39,7 @@ impl Suite {
             return if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
         }
         let Some(seconds) = arguments.first().and_then(|seconds| seconds.parse().ok()) else {
-            eprintln!("fuzz SECONDS [TARGET], or fuzz seeds FOLDER");
+            eprintln!("usage: fuzz SECONDS [TARGET], or fuzz seeds FOLDER");
             return ExitCode::FAILURE;
         };
         let wanted = |target: &&Target| arguments.get(1).is_none_or(|name| name == target.name);
@@ -50,14 +49,14 @@ impl Suite {
             eprintln!("targets: {}", names.join(", "));
             return ExitCode::FAILURE;
         }
-        // Other inputs in each run; a failure names its input, so nothing else is needed to see it again.
+        // Each run has other inputs. A failure prints its input, so it can be repeated without this number.
         let number = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |time| time.as_nanos() as u64);
         let time = Duration::from_secs(seconds);
         let broken = chosen.into_iter().filter(|target| !self.holds(target, time, number)).count();
         if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 
-    /// Writes the seeds to where libFuzzer begins with them: a folder for each target.
+    /// Writes the seeds for libFuzzer, into one folder per target.
     fn write_seeds(&self, folder: &Path) -> std::io::Result<()> {
         for target in &self.targets {
             let folder = folder.join(format!("{}{}", self.begin, target.name));
@@ -69,7 +68,7 @@ impl Suite {
         Ok(())
     }
 
-    /// Each seed first, then what is made of them.
+    /// Runs a target with all seeds, then with mutated inputs until the time is over. Returns false at a failure.
     fn holds(&self, target: &Target, time: Duration, number: u64) -> bool {
         let mut mutator = Mutator::new(target.seeds.clone(), number);
         let (start, mut count) = (Instant::now(), 0_u64);
@@ -82,7 +81,7 @@ impl Suite {
             };
             if catch_unwind(AssertUnwindSafe(|| (target.run)(&input))).is_err() {
                 let hex: String = input.iter().map(|byte| format!("{byte:02x}")).collect();
-                println!("{} breaks at an input; a line for {}:", target.name, self.found);
+                println!("{} fails with this input; add the line to {}:", target.name, self.found);
                 println!("{} {hex}", target.name);
                 return false;
             }

@@ -1,1 +1,1 @@
-//! Nothing: what there is to see stands in `benches`.
+//! Empty; see `benches`.

@@ -1,8 +1,8 @@
 //! Instructions of each step of an answer, for twelve kinds of answer, under callgrind: `cargo xtask bench
 //! instructions`.
 //!
-//! A count that passes its limit fails the run. The limits are a tenth above what was counted when they were set; a
-//! change that costs more says why, and raises them.
+//! A count over its limit fails the run. Each limit is 10% above the count at the time it was set. A change that needs
+//! more instructions raises the limit and gives the reason.
 
 use gungraun::{Callgrind, CallgrindMetrics, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group, main};
 use std::hint::black_box;
@@ -16,7 +16,7 @@ use zone::record::Record;
 use zone::set::{SetVersion, ZoneReader, ZoneSet};
 
 #[path = "../../crates/zone/tests/answering/common.rs"]
-#[expect(dead_code, reason = "what only the tests want")]
+#[expect(dead_code, reason = "only tests use the rest")]
 mod common;
 #[path = "../../crates/zone/tests/answering/signing.rs"]
 mod signing;
@@ -26,7 +26,7 @@ use Scheme::{Nsec, Nsec3, Unsigned};
 use common::{add_zone, name, record, small_set, soa};
 use signing::{Scheme, sign};
 
-/// Names in the zone besides those that are asked for: so many that the tree has its depth.
+/// Names in the zone besides those that are queried. With this many, the tree has a realistic depth.
 const HOSTS: u32 = 10_000;
 
 /// A query, and the zones that answer it.
@@ -65,7 +65,7 @@ fn case(qname: &str, rtype: Rtype, scheme: Scheme, kind: AnswerKind) -> Case {
     add_zone(&mut set, "example.", &sign(&name("example."), records(), scheme));
     let query = MessageBuilder::query(7, name(qname).as_ref(), rtype).edns(1232, scheme != Unsigned).build();
     let mut case = Case { reader: set.reader(), query, qname: name(qname), rtype, kind, _set: set };
-    // Once to touch what is touched for the first time only.
+    // Warms up.
     answered(&mut case);
     case
 }
@@ -77,7 +77,7 @@ fn request(query: &[u8]) -> Request<'_> {
     }
 }
 
-/// Parse, look up, compose.
+/// Parses, looks up and composes.
 fn answered(case: &mut Case) -> usize {
     let set = case.reader.pin();
     respond(set, &case.query, case.kind)
@@ -106,7 +106,7 @@ fn respond(set: SetVersion<'_>, query: &[u8], kind: AnswerKind) -> usize {
     answered.len
 }
 
-/// Sixteen queries that came together: 10,000 names are as good as random.
+/// Sixteen queries in one batch, for names spread over the zone.
 struct Together {
     batch: Batch,
     case: Case,
@@ -124,7 +124,7 @@ fn together() -> Together {
     together
 }
 
-/// As a worker does it: the names of all, then each for itself.
+/// Answers a batch like a worker: looks all names up together, then answers each query.
 fn answered_together(together: &mut Together) -> usize {
     let Together { batch, case, queries, out } = together;
     let set = case.reader.pin();
@@ -138,7 +138,7 @@ fn answered_together(together: &mut Together) -> usize {
     bytes
 }
 
-/// At most so many instructions.
+/// A limit on the number of instructions.
 fn at_most(instructions: u64) -> LibraryBenchmarkConfig {
     let mut callgrind = Callgrind::default();
     callgrind.hard_limits([(CallgrindMetrics::SingleEvent(gungraun::EventKind::Ir), instructions)]);

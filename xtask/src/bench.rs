@@ -1,13 +1,13 @@
-//! Benchmarks, each with its limits.
+//! Runs the benchmarks.
 
-use crate::command::{cargo, command, has, root, run as run_command};
+use crate::command::{cargo, cargo_path, command, has, root, run as run_command};
 use crate::peers;
 use crate::verify::with_tools;
 
 /// Runs `cargo xtask bench WHAT`.
 ///
 /// # Errors
-/// When a program that it needs is missing, or a budget is missed.
+/// A program is missing, or a result misses its budget.
 pub(crate) fn run(what: &str, options: &[&str]) -> Result<(), String> {
     match what {
         "instructions" => instructions(),
@@ -35,7 +35,7 @@ fn laboratory(what: &str, options: &[&str]) -> Result<(), String> {
     }
     let mut arguments = vec!["bench", "--quiet", "-p", "catamaran-lab", "--bench", what, "--"];
     arguments.extend(options);
-    let mut bench = command(&std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()), &arguments);
+    let mut bench = command(&cargo_path(), &arguments);
     if what == "read" && wants_coredns(options) {
         peers::supply_coredns(&mut bench);
     }
@@ -48,7 +48,7 @@ fn wants_coredns(options: &[&str]) -> bool {
     !options.contains(&"--help") && servers.is_none_or(|names| names.split(',').any(|name| name == "coredns"))
 }
 
-/// How fast traces are read and written, our binary form held to its budget.
+/// Measures how fast traces are read and written, and compares our binary format with its budget.
 fn traces(options: &[&str]) -> Result<(), String> {
     let mut arguments =
         vec!["run", "--quiet", "--release", "-p", "catamaran-trace", "--example", "trace_figures", "--"];
@@ -62,14 +62,14 @@ fn store() -> Result<(), String> {
     cargo(&["run", "--quiet", "--release", "-p", "catamaran-replica", "--example", "replica_figures"])
 }
 
-/// Instructions of each step of an answer, held to limits: what `gungraun` counts under callgrind.
+/// Counts the instructions of each step of an answer with `gungraun` under callgrind, and compares them with limits.
 pub(crate) fn instructions() -> Result<(), String> {
     if !has("valgrind") {
         return Err("valgrind is not installed; apt-get install valgrind".into());
     }
     let has_runner = has("gungraun-runner") || root().join("target/tools/bin/gungraun-runner").is_file();
     if !has_runner {
-        // Of the version that the lock file of `instructions` names.
+        // The runner must have the version in the lock file of `instructions`.
         let lock = root().join("instructions/Cargo.lock");
         let text = std::fs::read_to_string(&lock).map_err(|error| format!("{}: {error}", lock.display()))?;
         let version =

@@ -10,7 +10,7 @@ pub(crate) fn root() -> PathBuf {
     Path::new(&own).parent().expect("xtask lies in the workspace").to_path_buf()
 }
 
-/// Where cargo puts what it builds.
+/// Cargo's target folder.
 pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
@@ -22,12 +22,24 @@ pub(crate) fn command(program: &str, arguments: &[&str]) -> Command {
     command
 }
 
+/// A program that runs with the lowest priority, in the root of the workspace.
+pub(crate) fn background(program: &Path) -> Command {
+    let mut background = command("nice", &["-n", "19"]);
+    background.arg(program);
+    background
+}
+
 /// Runs cargo with its output shown.
 ///
 /// # Errors
 /// When it cannot be started or does not succeed.
 pub(crate) fn cargo(arguments: &[&str]) -> Result<(), String> {
-    run(command(&std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()), arguments))
+    run(command(&cargo_path(), arguments))
+}
+
+/// The path of the cargo that runs this program.
+pub(crate) fn cargo_path() -> String {
+    std::env::var("CARGO").unwrap_or_else(|_| "cargo".into())
 }
 
 /// Runs a command with its output shown.

@@ -1,34 +1,35 @@
-//! What others' bytes are thrown at: by libFuzzer where cargo-fuzz and a nightly toolchain are, otherwise by our own
-//! altered seeds (`crates/server/examples/fuzz`, `crates/replica/src/testing/fuzz`, `crates/trace/src/testing.rs`).
+//! Fuzzes the parsers: with libFuzzer if cargo-fuzz and a nightly toolchain are installed, otherwise with a built-in
+//! mutator of seeds. The targets are in `crates/server/examples/fuzz`, `crates/replica/src/testing/fuzz` and
+//! `crates/trace/src/testing.rs`.
 
 use crate::command::{cargo, root, run};
 use crate::memory::is_there;
-use crate::test::PROFILE;
+use crate::programs::PROFILE;
 use crate::verify::with_tools;
 use std::path::Path;
 
-/// How long each target is run when nobody says.
+/// Default duration for each target.
 const SECONDS: u64 = 60;
 const EXAMPLE: [&str; 5] = ["--features", "testing", "--example", "fuzz", "-p"];
-/// A crate that has targets.
+/// A crate with fuzz targets.
 struct Fuzzed {
     package: &'static str,
-    /// What the names of its targets begin with in `fuzz/`.
-    begin: &'static str,
-    /// How long each is run in the gate: longer what all the world may send to, shorter what reads traces.
+    /// Prefix of its target names in `fuzz/`.
+    prefix: &'static str,
+    /// Seconds for each target in the gate. Parsers of network input get more than readers of traces.
     gate_seconds: u64,
 }
 
-const REPLICA: Fuzzed = Fuzzed { package: "catamaran-replica", begin: "replica_", gate_seconds: 5 };
-const TRACE: Fuzzed = Fuzzed { package: "catamaran-trace", begin: "trace_", gate_seconds: 2 };
-/// Of messages as well, and what they come in.
-const SERVER: Fuzzed = Fuzzed { package: "catamaran-server", begin: "", gate_seconds: 5 };
+const REPLICA: Fuzzed = Fuzzed { package: "catamaran-replica", prefix: "replica_", gate_seconds: 5 };
+const TRACE: Fuzzed = Fuzzed { package: "catamaran-trace", prefix: "trace_", gate_seconds: 2 };
+/// DNS messages of all crates, and the framing of transports.
+const SERVER: Fuzzed = Fuzzed { package: "catamaran-server", prefix: "", gate_seconds: 5 };
 const CRATES: [Fuzzed; 3] = [SERVER, REPLICA, TRACE];
 
 /// Runs one target, or all of them.
 ///
 /// # Errors
-/// When a target breaks, or an option is none.
+/// A target fails, or an option is unknown.
 pub(crate) fn fuzz(options: &[&str]) -> Result<(), String> {
     let (mut seconds, mut target) = (SECONDS, None);
     let mut words = options.iter();
@@ -36,42 +37,42 @@ pub(crate) fn fuzz(options: &[&str]) -> Result<(), String> {
         match word {
             "--seconds" => {
                 let number = words.next().and_then(|number| number.parse().ok());
-                seconds = number.ok_or("--seconds wants a number")?;
+                seconds = number.ok_or("--seconds needs a number")?;
             }
             name if !name.starts_with('-') && target.is_none() => target = Some(name),
             other => return Err(format!("unknown option `{other}`: cargo xtask fuzz [--seconds N] [TARGET]")),
         }
     }
     if has_cargo_fuzz() {
-        return by_libfuzzer(seconds, target);
+        return with_libfuzzer(seconds, target);
     }
-    println!("cargo-fuzz or a nightly toolchain is not here (cargo install cargo-fuzz): seeds are altered at random");
+    println!("cargo-fuzz or a nightly toolchain is missing (cargo install cargo-fuzz): using the built-in mutator");
     let Some(target) = target else {
-        return CRATES.iter().try_for_each(|fuzzed| by_altered_seeds(fuzzed, seconds, None));
+        return CRATES.iter().try_for_each(|fuzzed| with_mutator(fuzzed, seconds, None));
     };
     let (fuzzed, target) = crate_of(target, &targets()?);
-    by_altered_seeds(fuzzed, seconds, Some(target))
+    with_mutator(fuzzed, seconds, Some(target))
 }
 
-/// Whose target this is, and what it is called there. Those of the replica are known by their bare names too.
+/// The crate of a target, and its name there. Targets of the replica are also accepted without their prefix.
 fn crate_of<'a>(target: &'a str, targets: &[String]) -> (&'static Fuzzed, &'a str) {
     for fuzzed in [&REPLICA, &TRACE] {
-        if let Some(name) = target.strip_prefix(fuzzed.begin) {
+        if let Some(name) = target.strip_prefix(fuzzed.prefix) {
             return (fuzzed, name);
         }
     }
     (if targets.iter().any(|name| name == target) { &SERVER } else { &REPLICA }, target)
 }
 
-/// All targets that have seeds for a short time, on any machine.
+/// Runs all targets briefly with the built-in mutator, which works on any machine.
 ///
 /// # Errors
-/// When a target breaks.
+/// A target fails.
 pub(crate) fn shortly() -> Result<(), String> {
-    CRATES.iter().try_for_each(|fuzzed| by_altered_seeds(fuzzed, fuzzed.gate_seconds, None))
+    CRATES.iter().try_for_each(|fuzzed| with_mutator(fuzzed, fuzzed.gate_seconds, None))
 }
 
-fn by_altered_seeds(fuzzed: &Fuzzed, seconds: u64, target: Option<&str>) -> Result<(), String> {
+fn with_mutator(fuzzed: &Fuzzed, seconds: u64, target: Option<&str>) -> Result<(), String> {
     let seconds = seconds.to_string();
     let mut arguments = vec!["run", "--profile", PROFILE];
     arguments.extend(EXAMPLE);
@@ -80,8 +81,8 @@ fn by_altered_seeds(fuzzed: &Fuzzed, seconds: u64, target: Option<&str>) -> Resu
     cargo(&arguments)
 }
 
-/// Each with the seeds and what it found before; what it finds stays in `fuzz/corpus`.
-fn by_libfuzzer(seconds: u64, target: Option<&str>) -> Result<(), String> {
+/// Runs the targets with libFuzzer, starting from the seeds and from `fuzz/corpus`, which keeps new inputs.
+fn with_libfuzzer(seconds: u64, target: Option<&str>) -> Result<(), String> {
     let corpus = root().join("fuzz/corpus");
     let folder = corpus.to_string_lossy();
     for fuzzed in &CRATES {
@@ -92,7 +93,7 @@ fn by_libfuzzer(seconds: u64, target: Option<&str>) -> Result<(), String> {
     }
     let time = format!("-max_total_time={seconds}");
     for name in targets()? {
-        if target.is_none_or(|target| name == target || name.strip_prefix(REPLICA.begin) == Some(target)) {
+        if target.is_none_or(|target| name == target || name.strip_prefix(REPLICA.prefix) == Some(target)) {
             std::fs::create_dir_all(corpus.join(&name)).map_err(|error| error.to_string())?;
             let mut fuzz = with_tools(&["+nightly", "fuzz", "run", &name, "--", &time]);
             fuzz.env_remove("RUSTUP_TOOLCHAIN").current_dir(root());
@@ -122,21 +123,21 @@ fn has_cargo_fuzz() -> bool {
 mod tests {
     use super::*;
 
-    /// Where each crate lists its targets.
+    /// The list of targets of each crate.
     const LISTS: [(&Fuzzed, &str); 3] = [
         (&SERVER, "crates/server/examples/fuzz/main.rs"),
         (&REPLICA, "crates/replica/src/testing/fuzz/mod.rs"),
         (&TRACE, "crates/trace/src/testing.rs"),
     ];
 
-    /// Both ways of fuzzing have the same targets: a file for libFuzzer, and a place in a list for ourselves.
+    /// Both kinds of fuzzing have the same targets: a file for libFuzzer, and an entry in a list for the mutator.
     #[test]
-    fn each_target_of_libfuzzer_is_one_of_our_own() {
+    fn both_kinds_of_fuzzing_have_the_same_targets() {
         let mut listed = Vec::new();
         for (fuzzed, list) in LISTS {
             let text = std::fs::read_to_string(root().join(list)).unwrap();
             let names = text.lines().filter_map(|line| line.trim().strip_prefix("Target { name: \"")?.split_once('"'));
-            listed.extend(names.map(|(name, _)| format!("{}{name}", fuzzed.begin)));
+            listed.extend(names.map(|(name, _)| format!("{}{name}", fuzzed.prefix)));
         }
         listed.sort();
         assert_eq!(listed, targets().unwrap());
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_is_known_by_its_name() {
+    fn a_target_name_selects_its_crate() {
         let targets = targets().unwrap();
         let of = |name| {
             let (fuzzed, bare) = crate_of(name, &targets);

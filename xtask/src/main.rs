@@ -8,6 +8,7 @@ mod memory;
 mod peers;
 mod planted;
 mod previous;
+mod programs;
 mod sim;
 mod test;
 mod tidy;
@@ -21,10 +22,12 @@ cargo xtask COMMAND
 
   test [--full]   Run the test suite: unit tests, real processes, comparisons with other servers, 300 simulated
                   clusters, and the planted bugs (`sim --planted`). As root, missing Debian packages are installed.
+                  Tests of nodes, tests of the laboratory, and what computes run side by side. No test runs twice.
                   Tests whose tools are missing are skipped and listed; with CI=true or --full they fail.
+                  At the end it lists the durations of the parts and of the slowest tests, skips, and failures.
                   --full adds the slow ones: all recorded and generated queries, 3,000 simulated clusters, clients
-                  that take long to fetch (certbot with Pebble, lego, external-dns), and a cluster with nodes of an
-                  older build
+                  that take long to fetch (certbot with Pebble, lego, external-dns), a cluster with nodes of an older
+                  build, and all seeds and tests with each planted bug (about an hour)
   verify          Run the whole gate, read-only: format, clippy, tidy, docs, deny, loom and sanitizers over the store,
                   instruction counts (`bench instructions`; skipped without valgrind, an error with CI=true), each
                   fuzz target briefly, test, 60 s of simulation, and each torture row once (as root)

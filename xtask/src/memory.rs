@@ -17,7 +17,7 @@ pub(crate) fn check() -> Result<(), String> {
     let loom = ["test", "-p", "catamaran-store", "--release", "--test", "loom"];
     run(with_flags("loom", "--cfg loom", &loom))?;
     if is_there(&["+nightly", "--version"]) && cfg!(all(target_arch = "x86_64", target_os = "linux")) {
-        // Documentation tests are not built for a named target.
+        // Documentation tests are not built with `--target`.
         let asan = ["+nightly", "test", "-p", "catamaran-store", "--lib", "--tests", "--target", TARGET];
         run(with_flags("asan", "-Zsanitizer=address --cfg asan", &asan))?;
     } else {
@@ -33,7 +33,7 @@ pub(crate) fn check() -> Result<(), String> {
 
 /// Each check has its own target folder, because its compiler flags rebuild everything.
 fn with_flags(name: &str, flags: &str, arguments: &[&str]) -> Command {
-    // The proxy of rustup, which knows `+nightly`; within `cargo xtask` CARGO names one toolchain's own.
+    // `cargo` on PATH is the proxy of rustup, which knows `+nightly`. CARGO names the cargo of one toolchain.
     let mut cargo = command("cargo", arguments);
     cargo.env("CARGO_TARGET_DIR", target().join(name)).env_remove("RUSTUP_TOOLCHAIN");
     if !flags.is_empty() {

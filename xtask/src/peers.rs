@@ -1,11 +1,11 @@
-//! The programs that tests need beside our own: Debian's, and some that Debian does not have, or not as new.
+//! Other programs that tests need: Debian packages, and programs that Debian does not have in the needed version.
 
 use crate::command::{command, has, root, run, target};
 use crate::test::Extent;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// A program that a test runs, and the Debian package that has it.
+/// Programs that tests run, each with its Debian package.
 const PEERS: &[(&str, &str)] = &[
     ("named", "bind9"),
     ("dig", "bind9-dnsutils"),
@@ -18,67 +18,70 @@ const PEERS: &[(&str, &str)] = &[
     ("kzonecheck", "knot-dnssecutils"),
     ("nsd", "nsd"),
     ("unbound", "unbound"),
+    // A balancer and a TLS proxy.
+    ("dnsdist", "dnsdist"),
+    ("haproxy", "haproxy"),
     // Resolvers that walk an emulated hierarchy.
     ("pdns_recursor", "pdns-recursor"),
     ("kresd", "knot-resolver"),
-    // Carries the messages to the agents of the laboratory.
+    // Carries messages between the laboratory's coordinator and agents.
     ("nats-server", "nats-server"),
     ("curl", "curl"),
     ("xz", "xz-utils"),
-    // Namespaces, and what a thread asks of the kernel.
+    // Namespaces, and the system calls of a thread.
     ("ip", "iproute2"),
     ("strace", "strace"),
-    // Reads the units that we ship.
+    // Checks the systemd units in `deploy`.
     ("systemd-analyze", "systemd"),
-    // A real lease, and who writes it down in DNS.
+    // A DHCP server and client, and Kea's DNS updates for leases.
     ("kea-dhcp4", "kea-dhcp4-server"),
     ("kea-dhcp-ddns", "kea-dhcp-ddns-server"),
     ("udhcpc", "udhcpc"),
-    // Reads captures and takes them, beside the laboratory.
+    // Read and take captures, for comparison with the laboratory.
     ("tshark", "tshark"),
     ("dumpcap", "wireshark-common"),
-    // Draws the laboratory's report, to see that it can be drawn.
+    // Renders the laboratory's report.
     ("chromium", "chromium"),
 ];
 
-/// A conformance test of HTTP/2, from the Go module proxy.
+/// A conformance test for HTTP/2, from the Go module proxy.
 const H2SPEC: &str = "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible";
-/// A client of QUIC that shares no code with ours, from PyPI.
+/// A QUIC client that shares no code with the server, from PyPI.
 const AIOQUIC: &str = "aioquic==1.7.2";
-/// A client of RFC 2136, from PyPI.
+/// A client for updates (RFC 2136), from PyPI.
 const DNSPYTHON: &str = "dnspython==2.9.2";
-/// ACME's DNS challenge by RFC 2136, from PyPI.
+/// An ACME client that sets DNS challenges by RFC 2136, from PyPI.
 const CERTBOT: &[&str] = &["certbot==5.8.0", "certbot-dns-rfc2136==5.8.0"];
 /// An ACME server for tests, from the Go module proxy.
 const PEBBLE: &str = "github.com/letsencrypt/pebble/v2/cmd/pebble@v2.10.1";
-/// Another client of ACME, from the Go module proxy.
+/// Another ACME client, from the Go module proxy.
 const LEGO: &str = "github.com/go-acme/lego/v5";
 const LEGO_VERSION: &str = "v5.4.1";
-/// What takes the place of its list of providers, and where that is.
+/// The file with one provider that replaces lego's list of all providers, and the path of that list.
 const LEGO_PROVIDER: &str = "crates/server/tests/it/clients/lego/one_provider.go";
 const LEGO_PROVIDERS: &str = "providers/dns/zz_gen_dns_providers.go";
-/// The parts of external-dns that write to DNS, from the Go module proxy: all of it takes modules that the proxy does
-/// not hand out.
+/// A program with the parts of external-dns that write to DNS, from the Go module proxy. The whole of external-dns
+/// needs modules that the proxy does not have.
 const EXTERNAL_DNS: &str = "crates/server/tests/it/clients/external_dns";
 
-/// A server beside which ours is measured, from the Go module proxy: Debian has none. Tests do without it.
+/// A server for comparison in benchmarks, from the Go module proxy. Tests do not need it.
 const COREDNS: &str = "github.com/coredns/coredns@v1.11.3";
 
-/// Where what is not Debian's is installed, without root.
+/// The folder of programs that are not from Debian. Installing there needs no root.
 pub(crate) fn folder() -> PathBuf {
     target().join("peers")
 }
 
-/// A program of that folder, the variable that tells tests where it is, and how it comes there.
+/// A program in that folder, the environment variable with its path, and how to install it.
 struct Fetched {
     variable: &'static str,
     path: &'static str,
-    /// With these arguments it succeeds if it is there whole.
+    /// Arguments for a run that succeeds if the program is complete.
     check: &'static [&'static str],
     install: fn() -> Result<(), String>,
-    by_hand: &'static str,
-    /// Whether it is fetched only for `--full`, because it takes long to fetch or to build; without `--full` the test
-    /// of it is skipped, under `CI=true` too.
+    install_command: &'static str,
+    /// Whether it is fetched only with `--full`, because that takes long. Without `--full`, its test is skipped, even
+    /// with `CI=true`.
     is_heavy: bool,
 }
 
@@ -88,7 +91,7 @@ const FETCHED: &[Fetched] = &[
         path: "h2spec",
         check: &["--version"],
         install: || go_install(H2SPEC),
-        by_hand: "go install github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible",
+        install_command: "go install github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible",
         is_heavy: false,
     },
     Fetched {
@@ -96,7 +99,7 @@ const FETCHED: &[Fetched] = &[
         path: "aioquic/bin/python3",
         check: &["-c", "import aioquic"],
         install: || pip_install("aioquic", &[AIOQUIC]),
-        by_hand: "pip install aioquic",
+        install_command: "pip install aioquic",
         is_heavy: false,
     },
     Fetched {
@@ -104,7 +107,7 @@ const FETCHED: &[Fetched] = &[
         path: "dnspython/bin/python3",
         check: &["-c", "import dns.update"],
         install: || pip_install("dnspython", &[DNSPYTHON]),
-        by_hand: "pip install dnspython",
+        install_command: "pip install dnspython",
         is_heavy: false,
     },
     Fetched {
@@ -112,7 +115,7 @@ const FETCHED: &[Fetched] = &[
         path: "certbot/bin/certbot",
         check: &["--version"],
         install: || pip_install("certbot", CERTBOT),
-        by_hand: "pip install certbot certbot-dns-rfc2136",
+        install_command: "pip install certbot certbot-dns-rfc2136",
         is_heavy: true,
     },
     Fetched {
@@ -120,7 +123,7 @@ const FETCHED: &[Fetched] = &[
         path: "pebble",
         check: &["-version"],
         install: || go_install(PEBBLE),
-        by_hand: "go install github.com/letsencrypt/pebble/v2/cmd/pebble@v2.10.1",
+        install_command: "go install github.com/letsencrypt/pebble/v2/cmd/pebble@v2.10.1",
         is_heavy: true,
     },
     Fetched {
@@ -128,7 +131,7 @@ const FETCHED: &[Fetched] = &[
         path: "lego",
         check: &["--version"],
         install: lego,
-        by_hand: "go install github.com/go-acme/lego/v5@v5.4.1",
+        install_command: "go install github.com/go-acme/lego/v5@v5.4.1",
         is_heavy: true,
     },
     Fetched {
@@ -141,31 +144,32 @@ const FETCHED: &[Fetched] = &[
             go.current_dir(root().join(EXTERNAL_DNS)).env("GOTOOLCHAIN", "local");
             run(go)
         },
-        by_hand: "go build in crates/server/tests/it/clients/external_dns",
+        install_command: "go build in crates/server/tests/it/clients/external_dns",
         is_heavy: true,
     },
 ];
 
-/// With the toolchain that is there: none is fetched.
+/// Installs with the present Go toolchain; `GOTOOLCHAIN=local` prevents the download of another.
 fn go_install(module: &str) -> Result<(), String> {
     let mut go = command("go", &["install", module]);
     go.env("GOBIN", folder()).env("GOTOOLCHAIN", "local");
     run(go)
 }
 
-/// What is done about CoreDNS before a bench that measures it.
+/// How a bench gets CoreDNS.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Supply {
-    /// The bench finds it where programs are.
+enum CoreDnsSource {
+    /// It is installed, and the bench finds it.
     Installed,
-    /// It was built here before.
+    /// It was built by an earlier run.
     Built,
+    /// Go can build it.
     Build,
-    /// There is no Go to build it with.
+    /// Neither CoreDNS nor Go is installed.
     NoGo,
 }
 
-impl Supply {
+impl CoreDnsSource {
     const fn of(is_installed: bool, is_built: bool, has_go: bool) -> Self {
         match (is_installed, is_built, has_go) {
             (true, ..) => Self::Installed,
@@ -176,26 +180,25 @@ impl Supply {
     }
 }
 
-/// Builds CoreDNS where it is missing and Go is there, and tells the bench where it lies. Whatever comes of it, the
-/// bench goes on.
+/// Builds CoreDNS if it is missing and Go is installed, and gives its path to the bench. The bench runs in any case.
 pub(crate) fn supply_coredns(bench: &mut Command) {
     let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let (program, variable) = (folder().join("coredns"), "CATAMARAN_COREDNS");
     let is_installed = std::env::var_os(variable).is_some() || has("coredns") || home.join("go/bin/coredns").is_file();
-    match Supply::of(is_installed, program.is_file(), has("go")) {
-        Supply::Installed => return,
-        Supply::Built => {}
-        Supply::Build => {
-            println!("xtask: CoreDNS is not installed: Go builds it, which takes minutes");
+    match CoreDnsSource::of(is_installed, program.is_file(), has("go")) {
+        CoreDnsSource::Installed => return,
+        CoreDnsSource::Built => {}
+        CoreDnsSource::Build => {
+            println!("xtask: CoreDNS is not installed; building it with Go takes minutes");
             if let Err(reason) = go_install(COREDNS) {
-                println!("xtask: {reason}; its rows will say \"not measured\"");
+                println!("xtask: {reason}; the rows of CoreDNS will say \"not measured\"");
                 return;
             }
         }
-        Supply::NoGo => {
+        CoreDnsSource::NoGo => {
             println!(
-                "xtask: neither CoreDNS nor Go, which would build it, is installed; its rows will say \"not \
-                 measured\"; put Go on PATH, or run: go install {COREDNS}"
+                "xtask: neither CoreDNS nor Go is installed; the rows of CoreDNS will say \"not measured\"; put Go \
+                 on PATH to build it, or run: go install {COREDNS}"
             );
             return;
         }
@@ -203,7 +206,7 @@ pub(crate) fn supply_coredns(bench: &mut Command) {
     bench.env(variable, program);
 }
 
-/// Builds lego with one provider: a copy of its module, in which the list of all of them is another.
+/// Builds lego with one provider, from a copy of its module with another list of providers.
 fn lego() -> Result<(), String> {
     let place = folder().join("lego-source");
     let module = place.join("module");
@@ -250,14 +253,14 @@ impl Fetched {
     }
 }
 
-/// Tells tests where the programs are that Debian does not have; what is not there they look for on PATH.
+/// Sets the variables with the paths of fetched programs. Tests look for missing ones on PATH.
 pub(crate) fn set_environment(tests: &mut Command) {
     for fetched in FETCHED.iter().filter(|fetched| fetched.is_there() && std::env::var_os(fetched.variable).is_none()) {
         tests.env(fetched.variable, folder().join(fetched.path));
     }
 }
 
-/// Fetches what Debian does not have; says how to get by hand what did not come.
+/// Fetches the programs that Debian does not have. Returns a command for each program that failed.
 fn fetch(extent: Extent) -> Vec<&'static str> {
     let mut missing = Vec::new();
     let is_wanted = |fetched: &&Fetched| !fetched.is_heavy || extent == Extent::Full;
@@ -268,51 +271,51 @@ fn fetch(extent: Extent) -> Vec<&'static str> {
     {
         if let Err(reason) = (fetched.install)() {
             println!("xtask: {reason}");
-            missing.push(fetched.by_hand);
+            missing.push(fetched.install_command);
         }
     }
     missing
 }
 
-/// Installs what is missing, Debian's when run as root; otherwise names it.
+/// Installs missing programs, Debian packages only as root. Prints the commands for programs that stay missing.
 ///
 /// # Errors
-/// When something is missing after all, and everything is demanded.
+/// A program stays missing, and all are required.
 pub(crate) fn ensure(extent: Extent) -> Result<(), String> {
-    let mut by_hand: Vec<String> = fetch(extent).into_iter().map(str::to_owned).collect();
+    let mut install_commands: Vec<String> = fetch(extent).into_iter().map(str::to_owned).collect();
     let mut missing = missing();
     if !missing.is_empty() && is_root() && has("apt-get") {
         install(&missing);
         missing = self::missing();
     }
     if !missing.is_empty() {
-        by_hand.push(format!("apt-get install {}", missing.join(" ")));
+        install_commands.push(format!("apt-get install {}", missing.join(" ")));
     }
-    let notice = report_missing(&by_hand, is_all_demanded(extent))?;
+    let notice = report_missing(&install_commands, is_all_required(extent))?;
     notice.into_iter().for_each(|notice| println!("xtask: {notice}"));
     Ok(())
 }
 
-/// The message about missing programs, which these commands would install.
+/// The message about missing programs. The commands would install them.
 ///
 /// # Errors
-/// When all of them are demanded.
-fn report_missing(by_hand: &[String], is_demanded: bool) -> Result<Option<String>, String> {
-    let commands = by_hand.join("; ");
-    match (by_hand.is_empty(), is_demanded) {
+/// A program is missing, and all are required.
+fn report_missing(install_commands: &[String], is_required: bool) -> Result<Option<String>, String> {
+    let commands = install_commands.join("; ");
+    match (install_commands.is_empty(), is_required) {
         (true, _) => Ok(None),
         (false, false) => Ok(Some(format!("tests against missing peers will be skipped; get them with: {commands}"))),
         (false, true) => Err(format!("with --full or CI=true no peer may be missing; get them with: {commands}")),
     }
 }
 
-/// Whether nothing may be skipped for the machine's sake: with `--full`, and under `CI=true`.
-pub(crate) fn is_all_demanded(extent: Extent) -> bool {
-    extent == Extent::Full || must_be_there()
+/// Whether all programs are required: with `--full` or `CI=true`.
+pub(crate) fn is_all_required(extent: Extent) -> bool {
+    extent == Extent::Full || is_ci()
 }
 
-/// Whether a missing peer is a failure: under `CI=true`.
-pub(crate) fn must_be_there() -> bool {
+/// Whether `CI=true` requires all tools.
+pub(crate) fn is_ci() -> bool {
     std::env::var("CI").is_ok_and(|ci| ci == "true")
 }
 
@@ -326,7 +329,7 @@ fn is_root() -> bool {
     command("id", &["-u"]).output().is_ok_and(|output| output.stdout == b"0\n")
 }
 
-/// A failure shows itself by what is still missing afterwards.
+/// Runs apt-get. The caller detects failures by programs that are still missing.
 fn install(packages: &[&str]) {
     let apt = |arguments: &[&str]| {
         let mut apt = command("apt-get", arguments);
@@ -346,16 +349,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn coredns_is_built_only_where_there_is_none_and_go_is_there() {
-        assert_eq!(Supply::of(true, true, true), Supply::Installed);
-        assert_eq!(Supply::of(true, false, false), Supply::Installed);
-        assert_eq!(Supply::of(false, true, false), Supply::Built);
-        assert_eq!(Supply::of(false, false, true), Supply::Build);
-        assert_eq!(Supply::of(false, false, false), Supply::NoGo);
+    fn coredns_is_built_only_if_missing_and_go_is_installed() {
+        assert_eq!(CoreDnsSource::of(true, true, true), CoreDnsSource::Installed);
+        assert_eq!(CoreDnsSource::of(true, false, false), CoreDnsSource::Installed);
+        assert_eq!(CoreDnsSource::of(false, true, false), CoreDnsSource::Built);
+        assert_eq!(CoreDnsSource::of(false, false, true), CoreDnsSource::Build);
+        assert_eq!(CoreDnsSource::of(false, false, false), CoreDnsSource::NoGo);
     }
 
     #[test]
-    fn missing_programs_fail_only_if_demanded_and_are_named() {
+    fn missing_programs_are_an_error_only_if_required() {
         let missing = ["pip install certbot".to_owned(), "apt-get install nsd".to_owned()];
         let refused = report_missing(&missing, true).unwrap_err();
         let listed = report_missing(&missing, false).unwrap().unwrap();
@@ -363,6 +366,6 @@ mod tests {
             assert!(missing.iter().all(|command| text.contains(command)), "{text}");
         }
         assert_eq!(report_missing(&[], true), Ok(None));
-        assert!(is_all_demanded(Extent::Full));
+        assert!(is_all_required(Extent::Full));
     }
 }

@@ -1,8 +1,8 @@
 //! Builds an older version, for the test with two builds in one cluster (`crates/server/tests/it/upgrade.rs`).
 
-use crate::command::{command, run};
+use crate::command::{cargo_path, command, run};
 use crate::peers::folder;
-use crate::test::PROFILE;
+use crate::programs::PROFILE;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -28,6 +28,7 @@ pub(crate) fn set_environment(tests: &mut Command) {
 
 /// Builds the program from this commit in the repository.
 ///
+/// # Errors
 /// The program cannot be built.
 pub(crate) fn ensure() -> Result<(), String> {
     if program().exists() {
@@ -48,7 +49,7 @@ fn build() -> Result<(), String> {
     let mut tar = command("tar", &["xf", archive, "-C"]);
     tar.arg(&source);
     run(tar)?;
-    let mut cargo = command(&std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()), &["build", "--locked"]);
+    let mut cargo = command(&cargo_path(), &["build", "--locked"]);
     cargo.args(["--profile", PROFILE, "-p", "catamaran-server", "--bin", "catamaran"]);
     cargo.current_dir(&source).env("CARGO_TARGET_DIR", home().join("target")).stdin(Stdio::null());
     run(cargo)

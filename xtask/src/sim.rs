@@ -1,9 +1,9 @@
 //! Runs the simulator as a test, one test per seed.
 
-use crate::command::{cargo, root, target};
-use crate::test::PROFILE;
+use crate::command::{background, cargo, target};
+use crate::programs::PROFILE;
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 /// How long to simulate.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -14,20 +14,20 @@ pub(crate) enum Length {
     Seconds { seconds: u64, first_seed: u64 },
 }
 
-/// Runs the simulator, prints its output, and returns how many seeds passed and failed. It uses the program that was
-/// built for its tests: a separate build would have other features.
+/// Runs the simulator, prints its output, and returns how many seeds passed and failed. It uses the program of the test
+/// build, because a separate build would have other features.
 ///
 /// # Errors
-/// When it is not there or ends without its closing line.
-pub(crate) fn run(profile: &str, length: Length) -> Result<(u64, u64), String> {
+/// The program is missing, or exits without its closing line.
+pub(crate) fn run(length: Length) -> Result<(u64, u64), String> {
     let arguments = match length {
         Length::Seeds(seeds) => vec!["--seeds".to_owned(), seeds.to_string()],
         Length::Seconds { seconds, first_seed } => {
             vec!["--seconds".to_owned(), seconds.to_string(), "--first-seed".to_owned(), first_seed.to_string()]
         }
     };
-    let mut sim = Command::new(target().join(profile).join("catamaran-sim"));
-    sim.args(arguments).current_dir(root()).stdout(Stdio::piped());
+    let mut sim = background(&target().join(PROFILE).join("catamaran-sim"));
+    sim.args(arguments).stdout(Stdio::piped());
     let mut child = sim.spawn().map_err(|error| format!("cannot start the simulator: {error}"))?;
     let stdout = child.stdout.take().expect("standard output is piped");
     let mut closing = None;

@@ -2,7 +2,7 @@
 
 use crate::command::{cargo, command, has, run as run_command, target};
 use crate::previous;
-use crate::test::PROFILE;
+use crate::programs::PROFILE;
 
 /// Programs that every run needs.
 const PROGRAMS: &[(&str, &str)] =

@@ -1,4 +1,4 @@
-//! The gate: read-only, and the same for everybody.
+//! The gate: every check that must pass before a change lands. It changes no files.
 
 use crate::bench;
 use crate::command::{cargo, command, has, root, run};
@@ -12,10 +12,10 @@ use crate::torture;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Runs everything that must hold before a change lands.
+/// Runs all checks.
 ///
 /// # Errors
-/// The first thing that does not hold.
+/// The first check that fails.
 pub(crate) fn verify() -> Result<(), String> {
     cargo(&["fmt", "--all", "--check"])?;
     tidy::run()?;
@@ -26,18 +26,18 @@ pub(crate) fn verify() -> Result<(), String> {
     instructions()?;
     fuzz::shortly()?;
     test::run(Extent::Subset)?;
-    match sim::run(test::PROFILE, new_seeds()?)? {
+    match sim::run(new_seeds()?)? {
         (_, 0) => torture::shortly(),
         (_, failed) => Err(format!("{failed} simulated clusters failed")),
     }
 }
 
-/// Held to limits where they can be counted, and under `CI=true` that is everywhere.
+/// Compares instruction counts with their limits. Without valgrind this is skipped, or an error with `CI=true`.
 fn instructions() -> Result<(), String> {
     if has("valgrind") {
         return bench::instructions();
     }
-    println!("{}", uncounted(peers::must_be_there())?);
+    println!("{}", uncounted(peers::is_ci())?);
     Ok(())
 }
 
@@ -45,7 +45,7 @@ fn instructions() -> Result<(), String> {
 fn uncounted(must_be_counted: bool) -> Result<String, String> {
     let why = "valgrind is not installed, so instructions are not counted";
     if must_be_counted {
-        return Err(format!("{why}, which under CI=true they must be: apt-get install valgrind"));
+        return Err(format!("{why}, which is required with CI=true: apt-get install valgrind"));
     }
     Ok(format!("skipped: {why}"))
 }
@@ -60,7 +60,7 @@ fn new_seeds() -> Result<Length, String> {
 
 const SEEDS_PER_SECOND: u64 = 1_000;
 
-/// Mends what tools can mend.
+/// Applies the fixes that tools suggest.
 ///
 /// # Errors
 /// When a tool fails.
@@ -79,14 +79,15 @@ fn deny() -> Result<(), String> {
     if !has_deny() {
         cargo(&["install", "cargo-deny", "--locked", "--root", "target/tools"])?;
     }
-    // Offline, cargo-deny reads all crates of the lock file, those of other systems too, which no build here fetches.
+    // Offline, cargo-deny needs all crates of the lock file, including those for other systems, which a build does not
+    // fetch.
     cargo(&["fetch", "--locked"])?;
     run(with_tools(&["deny", "--offline", "check", "bans", "licenses", "sources"]))?;
-    // A network without the database must not stop the gate; a finding must.
+    // A failed download does not fail the gate; a finding does.
     match run(with_tools(&["deny", "fetch", "db"])) {
         Ok(()) => run(with_tools(&["deny", "check", "--disable-fetch", "advisories"])),
         Err(_) => {
-            println!("skipped: the advisory database cannot be fetched from here");
+            println!("skipped: cannot fetch the advisory database");
             Ok(())
         }
     }
@@ -109,13 +110,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_gates_simulate_different_seeds() {
+    fn the_first_seed_follows_from_the_time() {
         let Length::Seconds { seconds, first_seed } = new_seeds().unwrap() else { panic!("not a time") };
         assert!(seconds == 60 && first_seed > 1_700_000_000 * SEEDS_PER_SECOND && first_seed % SEEDS_PER_SECOND == 0);
     }
 
     #[test]
-    fn where_nothing_may_be_missing_instructions_are_counted() {
+    fn missing_valgrind_is_an_error_only_if_counts_are_required() {
         assert!(uncounted(false).is_ok_and(|text| text.starts_with("skipped: ")));
         assert!(uncounted(true).is_err_and(|reason| reason.ends_with("apt-get install valgrind")));
     }

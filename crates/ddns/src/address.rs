@@ -19,10 +19,10 @@ pub enum Family {
 }
 
 impl Family {
-    /// Both.
+    /// Both families.
     pub const ALL: [Self; 2] = [Self::V4, Self::V6];
 
-    /// That of an address.
+    /// The family of an address.
     #[must_use]
     pub const fn of(address: &IpAddr) -> Self {
         match address {
@@ -50,7 +50,7 @@ impl Family {
     }
 }
 
-/// One of something for each family.
+/// A value for each family.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct PerFamily<T> {
     /// For A.
@@ -88,7 +88,7 @@ pub struct InterfaceAddress {
     pub address: IpAddr,
     /// It is a temporary address for privacy (RFC 8981).
     pub is_temporary: bool,
-    /// New connections should not use it any more (RFC 4862 5.5.4).
+    /// New connections should no longer use it (RFC 4862 5.5.4).
     pub is_deprecated: bool,
 }
 
@@ -110,7 +110,7 @@ pub fn from_rdata(family: Family, rdata: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// Whether another machine could ever reach it.
+/// Whether another machine could reach it.
 #[must_use]
 pub fn is_usable(address: &IpAddr) -> bool {
     match address {
@@ -119,7 +119,7 @@ pub fn is_usable(address: &IpAddr) -> bool {
             first != 0 && first != 127 && first < 224 && !v4.is_link_local()
         }
         IpAddr::V6(v6) => {
-            // RFC 4291 2.5.5: those with an IPv4 address in them are never on the wire.
+            // RFC 4291 2.5.5: addresses with an embedded IPv4 address are never on the wire.
             let is_link_local = v6.segments()[0] & 0xffc0 == 0xfe80;
             !(v6.is_unspecified() || v6.is_loopback() || v6.is_multicast() || is_link_local)
                 && v6.to_ipv4_mapped().is_none()
@@ -140,10 +140,10 @@ pub fn is_public(address: &IpAddr) -> bool {
             IpAddr::V6(v6) => {
                 let [first, second, ..] = v6.segments();
                 let is_global_unicast = first & 0xe000 == 0x2000;
-                // RFC 2928: 2001::/23 is for protocols (Teredo, benchmarks, ORCHID); of those none is a machine's.
+                // RFC 2928: 2001::/23 is for protocols (Teredo, benchmarks, ORCHID), not for machines.
                 let is_protocol = first == 0x2001 && second < 0x200;
                 let is_documentation = first == 0x2001 && second == 0xdb8 || first == 0x3fff && second < 0x1000;
-                // RFC 7526: 6to4 is no more.
+                // RFC 7526: 6to4 is deprecated.
                 is_global_unicast && !is_protocol && !is_documentation && first != 0x2002
             }
         }
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn rdata_and_back() {
+    fn rdata_is_read_as_written() {
         for text in ["192.0.2.1", "2001:db8::1"] {
             let address: IpAddr = text.parse().unwrap();
             assert_eq!(from_rdata(Family::of(&address), &rdata(&address)), Some(address));

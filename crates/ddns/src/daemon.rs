@@ -8,7 +8,7 @@ use crate::machine::{Action, Machine, NameError, NameStatus, Notice, Options, Re
 use crate::metrics::{Counters, SharedPage, serve};
 use crate::netlink::{Changes, list_addresses};
 use crate::outcome::{Failure, Outcome};
-use crate::state::Saved;
+use crate::state::SavedState;
 use crate::time::{Clock, sleep_ms};
 use crate::{exchange, probe};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -77,7 +77,7 @@ pub struct Daemon {
     clock: Clock,
     machine: Machine,
     counters: Counters,
-    shown: SharedPage,
+    shared_page: SharedPage,
     page: String,
     can_save: bool,
     sender: SyncSender<Event>,
@@ -111,7 +111,7 @@ impl Daemon {
             run_options,
             clock: Clock::start(),
             counters: Counters::default(),
-            shown: SharedPage::default(),
+            shared_page: SharedPage::default(),
             page: String::new(),
             can_save: true,
             sender,
@@ -128,16 +128,16 @@ impl Daemon {
 
     /// Runs until it is stopped, or until a single run has finished.
     pub fn run(mut self) -> ExitReason {
-        if let Err(ended) = self.begin() {
-            return ended;
+        if let Err(reason) = self.begin() {
+            return reason;
         }
         let is_once = self.run_options.is_once || self.run_options.is_dry_run;
         loop {
             self.act();
             self.show();
             let now = self.clock.now();
-            if is_once && let Some(ended) = self.run_result() {
-                return ended;
+            if is_once && let Some(reason) = self.run_result() {
+                return reason;
             }
             if is_once && now.ms > ONCE_MS {
                 return ExitReason::Unreachable("the time limit of --once is reached".into());
@@ -158,16 +158,16 @@ impl Daemon {
     }
 
     fn begin(&self) -> Result<(), ExitReason> {
-        let failed = |what, place: &str| {
-            let place = place.to_owned();
-            move |error| ExitReason::Failed(what, place, error)
+        let failed = |what, path: &str| {
+            let path = path.to_owned();
+            move |error| ExitReason::Failed(what, path, error)
         };
         if let Some(address) =
             self.config.metrics_listen.filter(|_| !self.run_options.is_once && !self.run_options.is_dry_run)
         {
             let listener = TcpListener::bind(address).map_err(failed("cannot serve metrics", &address.to_string()))?;
-            let shown = self.shown.clone();
-            self.spawn("metrics", move || serve(&listener, &shown))
+            let shared_page = self.shared_page.clone();
+            self.spawn("metrics", move || serve(&listener, &shared_page))
                 .map_err(failed("cannot start a thread", "metrics"))?;
         }
         // Subscribe before the first list, so that no change is missed.
@@ -209,9 +209,9 @@ impl Daemon {
         while let Some(action) = self.machine.poll_action() {
             match action {
                 Action::Save(saved) => {
-                    let written = write_atomic(&self.config.state_file, &saved.to_bytes(), true);
-                    self.can_save = written.is_ok();
-                    if let Err(error) = written {
+                    let result = write_atomic(&self.config.state_file, &saved.to_bytes(), true);
+                    self.can_save = result.is_ok();
+                    if let Err(error) = result {
                         self.counters.state_failed();
                         let file = self.config.state_file.display();
                         tracing::error!(%file, %error, "cannot write the state file, so no updates are sent");
@@ -262,7 +262,7 @@ impl Daemon {
         self.counters.count(notice);
         let server = |index: &usize| self.config.servers[*index].to_string();
         match notice {
-            Notice::Wanted { name, family, addresses } => {
+            Notice::TargetChanged { name, family, addresses } => {
                 let addresses = addresses.as_ref().map_or("not managed".to_owned(), list);
                 tracing::info!(%name, family = family.label(), addresses, "target addresses changed");
             }
@@ -312,7 +312,7 @@ impl Daemon {
         {
             tracing::warn!(file = %file.display(), %error, "cannot write metrics");
         }
-        *self.shown.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = page.clone();
+        *self.shared_page.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = page.clone();
         self.page = page;
     }
 
@@ -339,11 +339,11 @@ impl Daemon {
         if let Some(family) = self.machine.without_public_address().next() {
             unreachable.get_or_insert(format!("no public {} address was found", family.label()));
         }
-        let ended = refused
+        let reason = refused
             .map(ExitReason::Refused)
             .or(foreign.map(ExitReason::ForeignRecord))
             .or(unreachable.map(ExitReason::Unreachable));
-        Some(ended.unwrap_or(ExitReason::Done))
+        Some(reason.unwrap_or(ExitReason::Done))
     }
 }
 
@@ -382,19 +382,19 @@ fn lock(config: &Config) -> Result<File, ExitReason> {
     }
 }
 
-fn load(config: &Config) -> Saved {
+fn load(config: &Config) -> SavedState {
     let zone = config.zone.to_string();
     let file = config.state_file.display();
     let why = match read_bounded(&config.state_file, STATE_BYTES_MAX) {
-        Ok(bytes) => match Saved::parse(&bytes, &zone) {
+        Ok(bytes) => match SavedState::parse(&bytes, &zone) {
             Ok(saved) => return saved,
             Err(why) => why,
         },
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Saved::new(&zone),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return SavedState::new(&zone),
         Err(error) => error.to_string(),
     };
     tracing::warn!(%file, why, "cannot use the state file; records that differ from the target are treated as foreign");
-    Saved::new(&zone)
+    SavedState::new(&zone)
 }
 
 fn list(addresses: &Addresses) -> String {

@@ -3,13 +3,13 @@
 use crate::limits::{METRICS_MS, METRICS_REQUEST_BYTES_MAX};
 use crate::machine::{Machine, NameError, NameStatus, Notice, Now};
 use crate::time::Deadline;
+use metrics_text::{Kind, Page};
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-/// What has happened since the start.
+/// Counters since the start.
 #[derive(Default, Debug)]
 pub(crate) struct Counters {
     updates: u64,
@@ -28,7 +28,7 @@ impl Counters {
             Notice::Updated { .. } => self.updates += 1,
             Notice::Confirmed { .. } => self.confirmations += 1,
             Notice::ServerFailed { server, .. } => *self.server_failures.entry(*server).or_default() += 1,
-            Notice::Wanted { .. } => self.address_changes += 1,
+            Notice::TargetChanged { .. } => self.address_changes += 1,
             Notice::DryRun { .. } | Notice::RetryLater { .. } | Notice::PublicAddress { .. } => {}
         }
     }
@@ -43,73 +43,55 @@ impl Counters {
 
     /// The page.
     pub(crate) fn page(&self, machine: &Machine, servers: &[String], now: Now) -> String {
-        let mut page = Page(String::new());
-        page.family("updates_total", "counter", "Updates that a server has applied.");
-        page.line("updates_total", &[], self.updates);
-        page.family("confirmations_total", "counter", "Checks that found a name up to date.");
-        page.line("confirmations_total", &[], self.confirmations);
-        page.family("address_changes_total", "counter", "Changes of the target addresses of a name and family.");
-        page.line("address_changes_total", &[], self.address_changes);
-        page.family("server_failures_total", "counter", "Requests that a server did not answer or refused.");
+        let mut page = Page::default();
+        let counter = Kind::Counter;
+        let help = "Updates that a server has applied.";
+        page.single("catamaran_ddns_updates_total", counter, help, self.updates);
+        let help = "Checks that found a name up to date.";
+        page.single("catamaran_ddns_confirmations_total", counter, help, self.confirmations);
+        let help = "Changes of the target addresses of a name and family.";
+        page.single("catamaran_ddns_address_changes_total", counter, help, self.address_changes);
+        let help = "Requests that a server did not answer or refused.";
+        let mut family = page.family("catamaran_ddns_server_failures_total", counter, help);
         for (index, server) in servers.iter().enumerate() {
             let failures = self.server_failures.get(&index).copied().unwrap_or_default();
-            page.line("server_failures_total", &[("server", server)], failures);
+            family.series(&[("server", server)], failures);
         }
-        page.family("probes_total", "counter", "Probes for the public address.");
+        let mut family = page.family("catamaran_ddns_probes_total", counter, "Probes for the public address.");
         for ((kind, answered), count) in &self.probes {
             let outcome = if *answered { "answered" } else { "failed" };
-            page.line("probes_total", &[("kind", kind), ("outcome", outcome)], *count);
+            family.series(&[("kind", kind), ("outcome", outcome)], count);
         }
-        page.family("state_failures_total", "counter", "Failed writes of the state file.");
-        page.line("state_failures_total", &[], self.state_failures);
-        page.family("settled", "gauge", "Whether the name is up to date, as far as is known.");
+        let help = "Failed writes of the state file.";
+        page.single("catamaran_ddns_state_failures_total", counter, help, self.state_failures);
+        let help = "Whether the name is up to date, as far as is known.";
+        let mut family = page.family("catamaran_ddns_settled", Kind::Gauge, help);
         for (name, status) in machine.name_statuses(now) {
-            page.line("settled", &[("name", &name.to_string())], u64::from(status == NameStatus::UpToDate));
+            family.series(&[("name", &name.to_string())], u64::from(status == NameStatus::UpToDate));
         }
-        page.family("conflict", "gauge", "Whether the name has foreign records.");
+        let mut family = page.family("catamaran_ddns_conflict", Kind::Gauge, "Whether the name has foreign records.");
         for (name, status) in machine.name_statuses(now) {
             let is_conflict = matches!(status, NameStatus::Failed(NameError::ForeignRecord(_)));
-            page.line("conflict", &[("name", &name.to_string())], u64::from(is_conflict));
+            family.series(&[("name", &name.to_string())], u64::from(is_conflict));
         }
-        page.family(
-            "confirmed_timestamp_seconds",
-            "gauge",
-            "When a server last confirmed the records, in seconds since 1970.",
-        );
+        let help = "When a server last confirmed the records, in seconds since 1970.";
+        let mut family = page.family("catamaran_ddns_confirmed_timestamp_seconds", Kind::Gauge, help);
         for (name, at_s) in machine.confirmed_at_s() {
-            page.line("confirmed_timestamp_seconds", &[("name", &name.to_string())], at_s);
+            family.series(&[("name", &name.to_string())], at_s);
         }
-        page.0
-    }
-}
-
-struct Page(String);
-
-impl Page {
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
-        writeln!(self.0, "# HELP catamaran_ddns_{name} {help}\n# TYPE catamaran_ddns_{name} {kind}")
-            .expect("a String takes what it is given");
-    }
-
-    fn line(&mut self, name: &str, labels: &[(&str, &str)], value: u64) {
-        let labels: Vec<String> = labels
-            .iter()
-            .map(|(key, value)| format!("{key}=\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"")))
-            .collect();
-        let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
-        writeln!(self.0, "catamaran_ddns_{name}{labels} {value}").expect("a String takes what it is given");
+        page.finish()
     }
 }
 
 /// The current page.
 pub(crate) type SharedPage = Arc<Mutex<String>>;
 
-/// Serves the page to one client after the other, with a time limit for each.
-pub(crate) fn serve(listener: &TcpListener, shown: &SharedPage) {
+/// Serves the page to one client at a time, with a time limit for each.
+pub(crate) fn serve(listener: &TcpListener, shared_page: &SharedPage) {
     loop {
         match listener.accept() {
             // Errors of a client are ignored.
-            Ok((stream, _)) => drop(answer(stream, shown)),
+            Ok((stream, _)) => drop(answer(stream, shared_page)),
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection for metrics");
                 crate::time::sleep_ms(METRICS_MS);
@@ -118,7 +100,7 @@ pub(crate) fn serve(listener: &TcpListener, shown: &SharedPage) {
     }
 }
 
-fn answer(mut stream: TcpStream, shown: &SharedPage) -> io::Result<()> {
+fn answer(mut stream: TcpStream, shared_page: &SharedPage) -> io::Result<()> {
     let deadline = Deadline::after_ms(METRICS_MS);
     let mut request = Vec::new();
     let mut part = [0; 512];
@@ -126,16 +108,16 @@ fn answer(mut stream: TcpStream, shown: &SharedPage) -> io::Result<()> {
         if request.len() > METRICS_REQUEST_BYTES_MAX {
             return Err(ErrorKind::InvalidData.into());
         }
-        stream.set_read_timeout(Some(deadline.left().ok_or(ErrorKind::TimedOut)?))?;
+        stream.set_read_timeout(Some(deadline.remaining().ok_or(ErrorKind::TimedOut)?))?;
         match stream.read(&mut part)? {
             0 => return Err(ErrorKind::UnexpectedEof.into()),
             len => request.extend(&part[..len]),
         }
     }
     let is_known = request.starts_with(b"GET /metrics ") || request.starts_with(b"GET / ");
-    let page = shown.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+    let page = shared_page.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
     let (status, page) = if is_known { ("200 OK", page) } else { ("404 Not Found", "see /metrics\n".to_owned()) };
-    stream.set_write_timeout(Some(deadline.left().ok_or(ErrorKind::TimedOut)?))?;
+    stream.set_write_timeout(Some(deadline.remaining().ok_or(ErrorKind::TimedOut)?))?;
     write!(
         stream,
         "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
@@ -149,14 +131,14 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::machine::Options;
-    use crate::state::Saved;
+    use crate::state::SavedState;
     use wire::Name;
 
     fn get(address: std::net::SocketAddr, request: &[u8]) -> String {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.write_all(request).unwrap();
         let mut answer = Vec::new();
-        // A server that closes with something unread resets.
+        // A server that closes a connection with unread data resets it.
         let _ = stream.read_to_end(&mut answer);
         String::from_utf8(answer).unwrap()
     }
@@ -167,7 +149,7 @@ mod tests {
                     name = \"home.example.test\"\n";
         let config = Config::parse(text).unwrap();
         let options = Options { is_dry_run: false, take_over: false, check_period_s: 0, seed: 1 };
-        let machine = Machine::new(&config, Saved::new("example.test."), options);
+        let machine = Machine::new(&config, SavedState::new("example.test."), options);
         let mut counters = Counters::default();
         let name: Name = "home.example.test".parse().unwrap();
         counters.count(&Notice::ServerFailed { server: 0, name, why: String::new() });
@@ -184,9 +166,9 @@ mod tests {
 
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let address = listener.local_addr().unwrap();
-        let shown = SharedPage::new(Mutex::new(page.clone()));
+        let shared_page = SharedPage::new(Mutex::new(page.clone()));
         // The thread runs until the process exits.
-        std::thread::spawn(move || serve(&listener, &shown));
+        std::thread::spawn(move || serve(&listener, &shared_page));
         let answer = get(address, b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
         assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with(&page), "{answer}");
         assert!(get(address, b"GET /other HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));

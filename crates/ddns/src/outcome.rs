@@ -47,7 +47,7 @@ pub enum Refusal {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Failure {
     /// No response, or none that is signed with the key.
-    Silence,
+    Timeout,
     /// The request was not sent: no address, no route, no connection.
     Network(String),
     /// The server failed: SERVFAIL and similar codes.
@@ -55,21 +55,21 @@ pub enum Failure {
 }
 
 /// The mnemonic of an RCODE, or its number (RFC 6895 2.3).
-fn shown(rcode: Rcode) -> String {
+fn rcode_text(rcode: Rcode) -> String {
     rcode.mnemonic().map_or_else(|| format!("RCODE {}", rcode.0), str::to_owned)
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Rcode(rcode) => write!(f, "the server responded with {}", shown(*rcode)),
+            Self::Rcode(rcode) => write!(f, "the server responded with {}", rcode_text(*rcode)),
             Self::Key(Rcode::BADKEY) => f.write_str("the server does not know the key (BADKEY)"),
             // RFC 8945 3: BADSIG has the number of BADVERS.
             Self::Key(Rcode::BADSIG) => f.write_str("the server has another secret for the key (BADSIG)"),
-            Self::Key(rcode) => write!(f, "the server does not accept the key ({})", shown(*rcode)),
-            Self::Unsigned(rcode) => write!(f, "the server responded with {} without a signature", shown(*rcode)),
-            Self::Clock(Some(theirs)) => {
-                write!(f, "the clocks differ too much (BADTIME): the server's time is {theirs}")
+            Self::Key(rcode) => write!(f, "the server does not accept the key ({})", rcode_text(*rcode)),
+            Self::Unsigned(rcode) => write!(f, "the server responded with {} without a signature", rcode_text(*rcode)),
+            Self::Clock(Some(server_time)) => {
+                write!(f, "the clocks differ too much (BADTIME): the server's time is {server_time}")
             }
             Self::Clock(None) => f.write_str("the clocks differ too much (BADTIME)"),
         }
@@ -79,9 +79,9 @@ impl fmt::Display for Refusal {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Silence => f.write_str("no response that is signed with the key"),
+            Self::Timeout => f.write_str("no response that is signed with the key"),
             Self::Network(why) => f.write_str(why),
-            Self::Rcode(rcode) => write!(f, "the server responded with {}", shown(*rcode)),
+            Self::Rcode(rcode) => write!(f, "the server responded with {}", rcode_text(*rcode)),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The state file: records which client wrote which addresses. Without it, prerequisites still protect foreign records,
+//! The state file: the addresses that this client wrote. Without it, prerequisites still protect foreign records,
 //! and records that equal the target count as our own.
 
 use crate::address::{Addresses, Family, PerFamily};
@@ -11,7 +11,7 @@ const VERSION: u32 = 1;
 
 /// The state file.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Saved {
+pub struct SavedState {
     version: u32,
     /// The zone of the names. The state of another zone is not used.
     pub zone: String,
@@ -44,7 +44,7 @@ pub struct Attempt {
     pub sent_at_s: u64,
 }
 
-impl Saved {
+impl SavedState {
     /// An empty state.
     #[must_use]
     pub fn new(zone: &str) -> Self {
@@ -129,26 +129,26 @@ mod tests {
 
     #[test]
     fn a_written_file_is_read_back() {
-        let mut saved = Saved::new("example.test.");
+        let mut saved = SavedState::new("example.test.");
         let mut name = SavedName { ttl: 60, confirmed_at_s: 1_700_000_000, ..SavedName::default() };
         name.confirmed.ipv4.insert("192.0.2.1".parse().unwrap());
         let sets = PerFamily { ipv4: Some(Addresses::new()), ipv6: None };
         name.attempts.push(Attempt { sets, sent_at_s: 1_700_000_001 });
         saved.names.insert("home.example.test.".into(), name);
-        assert_eq!(Saved::parse(&saved.to_bytes(), "example.test.").unwrap(), saved);
+        assert_eq!(SavedState::parse(&saved.to_bytes(), "example.test.").unwrap(), saved);
         assert!(saved.names["home.example.test."].may_be_late());
     }
 
     #[test]
     fn damaged_files_and_other_zones_are_refused() {
-        let saved = Saved::new("example.test.");
+        let saved = SavedState::new("example.test.");
         let bytes = saved.to_bytes();
-        assert!(Saved::parse(&bytes, "other.test.").unwrap_err().contains("example.test."));
+        assert!(SavedState::parse(&bytes, "other.test.").unwrap_err().contains("example.test."));
         for len in 0..bytes.len() - 2 {
-            assert!(Saved::parse(&bytes[..len], "example.test.").is_err(), "{len}");
+            assert!(SavedState::parse(&bytes[..len], "example.test.").is_err(), "{len}");
         }
         let newer = String::from_utf8(bytes).unwrap().replace("\"version\": 1", "\"version\": 2");
-        assert!(Saved::parse(newer.as_bytes(), "example.test.").unwrap_err().contains("version 2"));
+        assert!(SavedState::parse(newer.as_bytes(), "example.test.").unwrap_err().contains("version 2"));
     }
 
     #[test]
@@ -158,9 +158,9 @@ mod tests {
         name.attempts.push(Attempt { sets: sets.clone(), sent_at_s: 1_000 });
         assert!(name.may_be_late() && name.may_change() && name.is_own(Family::V4, &sets.ipv4.clone().unwrap()));
         name.confirmed_at_s += LATE_SIGNED_S;
-        assert!(!name.may_be_late(), "it had its effect before that, or none");
+        assert!(!name.may_be_late(), "it took effect before that, or never");
         name.confirmed.ipv4 = sets.ipv4.clone().unwrap();
-        assert!(!name.may_change(), "it sets what is there");
+        assert!(!name.may_change(), "it would set the current records");
         name.confirmed.ipv4 = Addresses::new();
         assert!(!name.is_own(Family::V6, &sets.ipv4.unwrap()) && name.is_own(Family::V6, &Addresses::new()));
         name.forget_old(1_599);

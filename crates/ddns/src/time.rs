@@ -36,10 +36,10 @@ impl Deadline {
     }
 
     /// The remaining time. `None` after the deadline.
-    pub(crate) fn left(&self) -> Option<Duration> {
+    pub(crate) fn remaining(&self) -> Option<Duration> {
         // A socket timeout must not be zero.
-        let left = self.0.saturating_duration_since(Instant::now());
-        (left >= Duration::from_millis(1)).then_some(left)
+        let remaining = self.0.saturating_duration_since(Instant::now());
+        (remaining >= Duration::from_millis(1)).then_some(remaining)
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use wire::name::NameRef;
 use wire::number::Rtype;
 
-/// Appends them.
+/// Appends the type bitmap.
 pub(crate) fn push(types: &BTreeSet<Rtype>, rdata: &mut Vec<u8>) {
     let mut windows: BTreeMap<u8, Vec<u8>> = BTreeMap::new();
     for Rtype(number) in types {
@@ -15,7 +15,7 @@ pub(crate) fn push(types: &BTreeSet<Rtype>, rdata: &mut Vec<u8>) {
         bits[at] |= 0x80 >> (low % 8);
     }
     for (window, bits) in windows {
-        // A window has 32 bytes at most.
+        // A window has at most 32 bytes.
         rdata.extend([window, bits.len() as u8]);
         rdata.extend(bits);
     }
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_listed_is_found_and_nothing_else() {
+    fn only_listed_types_are_found() {
         let types = BTreeSet::from([Rtype::A, Rtype::NSEC, Rtype::RRSIG, Rtype::CAA, Rtype(65_280)]);
         let mut rdata = vec![0];
         push(&types, &mut rdata);

@@ -1,7 +1,7 @@
-//! Zone files of a folder, as bytes on disk.
+//! Zone files of a folder.
 
-use crate::ZoneEntry;
 use crate::limits::ZONE_FILE_BYTES_MAX;
+use crate::{ZoneEntry, refuse_stream};
 use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Read as _, Write as _};
@@ -13,39 +13,26 @@ use zone::{Record, text};
 /// Reads the zone file of an entry.
 ///
 /// # Errors
-/// It cannot be read, or is none: which file, which line, and what is wrong.
+///
+/// The file cannot be read or is malformed. The error names file, line and reason.
 pub fn read_zone(folder: &Path, entry: &ZoneEntry) -> io::Result<Loaded> {
     let path = folder.join(&entry.file);
-    let wrong = |what: &dyn Display| io::Error::new(ErrorKind::InvalidData, format!("{}: {what}", path.display()));
-    let apex: Name = entry.name.parse().map_err(|_| wrong(&format_args!("{} is no name", entry.name)))?;
-    let loaded = zone::file::load(&mut Disk { path: &path }, Some(&apex), &LoadOptions::default());
+    let file_error = |what: &dyn Display| io::Error::new(ErrorKind::InvalidData, format!("{}: {what}", path.display()));
+    let apex: Name = entry.name.parse().map_err(|_| file_error(&format_args!("{} is not a name", entry.name)))?;
+    let loaded = zone::file::load(&mut SingleFile { path: &path }, Some(&apex), &LoadOptions::default());
     // Each error names file and line.
     loaded.map_err(|errors| io::Error::new(ErrorKind::InvalidData, errors.first().to_string()))
 }
 
-/// Refuses what cannot be read a second time, before it is opened, which would wait for whoever writes to it: a pipe, a
-/// socket, a device, and `-`, which is standard input. Of what is not there, and of folders, whoever opens them tells.
-///
-/// # Errors
-/// It is one of these: which, and what to do instead.
-pub fn refuse_stream(path: &Path) -> io::Result<()> {
-    let is_stream = || fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
-    if path.as_os_str() != "-" && !is_stream() {
-        return Ok(());
-    }
-    let path = path.display();
-    let what = format!("{path}: it is read more than once, so it cannot come from a pipe; write it to a file first");
-    Err(io::Error::new(ErrorKind::InvalidInput, what))
-}
-
-/// What a line of a zone file ends with, before the reason, when its record was made up: a comment for every server.
+/// Begins the comment that marks a made-up record, at the end of its line. The reason follows.
 pub const MADE_MARK: &str = " ; made: ";
 
-/// Writes a zone file: `head` as a comment, then a line for each record, marked if there is a reason why it was made
-/// up. Folders above it are made.
+/// Writes a zone file: `head` as a comment, then one line per record. Made-up records get a mark. Missing folders are
+/// made.
 ///
 /// # Errors
-/// The system's, with the path.
+///
+/// The error of the system, with the path.
 pub fn write_zone<'r>(
     path: &Path,
     head: &str,
@@ -62,7 +49,7 @@ pub fn write_zone<'r>(
             line.clear();
             text::print_record(record, &mut line);
             match made {
-                Some(why) => writeln!(file, "{line}{MADE_MARK}{why}")?,
+                Some(reason) => writeln!(file, "{line}{MADE_MARK}{reason}")?,
                 None => writeln!(file, "{line}")?,
             }
         }
@@ -71,23 +58,23 @@ pub fn write_zone<'r>(
     write().map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
 }
 
-/// One file, which includes no other.
-struct Disk<'p> {
+/// A single file without includes.
+struct SingleFile<'p> {
     path: &'p Path,
 }
 
 struct FileInput(File);
 
-impl Source for Disk<'_> {
+impl Source for SingleFile<'_> {
     fn open(&mut self, name: Option<&str>, _from: Option<&str>) -> Result<Opened, String> {
         if name.is_some() {
             return Err("$INCLUDE is not possible in a hierarchy".into());
         }
         let path = self.path.display();
-        let said = |error: io::Error| format!("{path}: {error}");
+        let with_path = |error: io::Error| format!("{path}: {error}");
         refuse_stream(self.path).map_err(|error| error.to_string())?;
-        let file = File::open(self.path).map_err(said)?;
-        let bytes = file.metadata().map_err(said)?.len();
+        let file = File::open(self.path).map_err(with_path)?;
+        let bytes = file.metadata().map_err(with_path)?.len();
         if bytes > ZONE_FILE_BYTES_MAX {
             return Err(format!("{path}: {bytes} bytes; {ZONE_FILE_BYTES_MAX} are allowed"));
         }

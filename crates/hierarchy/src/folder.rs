@@ -1,4 +1,4 @@
-//! A hierarchy on disk: a zone file for each zone, and `hierarchy.json`, which says who serves what.
+//! A hierarchy on disk: a zone file for each zone, and `hierarchy.json` with the servers of each zone.
 
 use crate::limits::{BEHAVIORS_MAX, INDEX_BYTES_MAX, SERVERS_OF_ZONE_MAX, ZONES_MAX};
 use crate::{ServerBehavior, refuse_stream};
@@ -9,23 +9,23 @@ use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-/// The form of `hierarchy.json` that this program writes and reads.
+/// Version of the format of `hierarchy.json`.
 const FORM: u32 = 1;
 
-/// The name of the index in its folder.
+/// Name of the index in its folder.
 const INDEX: &str = "hierarchy.json";
 
-/// Bytes of a file's name before it is cut and told apart by a number.
+/// Longer file names are cut and get a number.
 const FILE_NAME_BYTES_MAX: usize = 200;
 
-/// What `hierarchy.json` says.
+/// Contents of `hierarchy.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Folder {
     form: u32,
-    /// In no order that matters; no name twice.
+    /// The zones, in any order, without duplicates.
     pub zones: Vec<ZoneEntry>,
-    /// Servers that answer differently from ours, by address. Older files call the field `manners`.
+    /// Servers that behave differently from ours, by address. Older files call the field `manners`.
     #[serde(default, alias = "manners", skip_serializing_if = "BTreeMap::is_empty")]
     pub behaviors: BTreeMap<IpAddr, ServerBehavior>,
 }
@@ -38,18 +38,18 @@ pub struct ZoneEntry {
     pub name: String,
     /// Its zone file, relative to the folder.
     pub file: PathBuf,
-    /// Every address at which a server of it answers, of both families.
+    /// Addresses of all its servers, IPv4 and IPv6.
     pub servers: Vec<IpAddr>,
 }
 
 impl Folder {
-    /// Of zones.
+    /// A hierarchy of these zones.
     #[must_use]
     pub const fn new(zones: Vec<ZoneEntry>) -> Self {
         Self { form: FORM, zones, behaviors: BTreeMap::new() }
     }
 
-    /// The same, with what is known of how servers behave.
+    /// A hierarchy with the behavior of its servers.
     #[must_use]
     pub fn with_behaviors(self, behaviors: BTreeMap<IpAddr, ServerBehavior>) -> Self {
         Self { behaviors, ..self }
@@ -58,7 +58,8 @@ impl Folder {
     /// Reads the index of a folder.
     ///
     /// # Errors
-    /// It is not there, is no such index, or holds more than is allowed, a zone twice, or a file outside the folder.
+    ///
+    /// The index is missing or malformed, exceeds a limit, has a duplicate zone, or names a file outside the folder.
     pub fn read(folder: &Path) -> io::Result<Self> {
         let path = folder.join(INDEX);
         let with_path = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
@@ -70,9 +71,10 @@ impl Folder {
         Ok(read)
     }
 
-    /// Writes the index into a folder, which is made if it is not there. One that is there is replaced in one step.
+    /// Writes the index into a folder, and makes the folder if needed. An existing index is replaced atomically.
     ///
     /// # Errors
+    ///
     /// The folder cannot be made or written.
     pub fn write(&self, folder: &Path) -> io::Result<()> {
         self.check().map_err(io::Error::other)?;
@@ -117,9 +119,9 @@ impl Folder {
     }
 }
 
-/// The file of a zone, relative to its folder: `zones/example.com.zone`, `zones/root.zone` of the root. What a file
-/// system or a shell would trip over is written as `%` and two digits; `number`, which no other zone of the folder may
-/// have, tells names apart that are too long for a file's name.
+/// The file of a zone, relative to the folder, such as `zones/example.com.zone` or `zones/root.zone`. Unsafe characters
+/// are written as `%` and two digits. `number` must be unique in the folder: it distinguishes names that are too long
+/// for a file name.
 #[must_use]
 pub fn file_name(zone: &str, number: usize) -> PathBuf {
     let stem = zone.strip_suffix('.').unwrap_or(zone);
@@ -135,7 +137,7 @@ pub fn file_name(zone: &str, number: usize) -> PathBuf {
         }
     }
     if name == "root" {
-        // The top-level domain of that name is not the root.
+        // A top-level domain `root` must not get the file of the root.
         name = "%72oot".to_owned();
     }
     if name.len() > FILE_NAME_BYTES_MAX {
@@ -155,14 +157,14 @@ mod tests {
 
     #[test]
     fn a_written_folder_is_read_back() {
-        let place = std::env::temp_dir().join(format!("catlab-folder-{}", std::process::id()));
+        let dir = std::env::temp_dir().join(format!("catlab-folder-{}", std::process::id()));
         let folder = Folder::new(vec![entry("."), entry("example.com.")]);
-        folder.write(&place).unwrap();
-        assert_eq!(Folder::read(&place).unwrap(), folder);
-        fs::write(place.join(INDEX), "{\"form\":2,\"zones\":[]}").unwrap();
-        assert!(Folder::read(&place).unwrap_err().to_string().contains("of form 2; this program reads form 1"));
-        fs::remove_dir_all(&place).unwrap();
-        assert_eq!(Folder::read(&place).unwrap_err().kind(), io::ErrorKind::NotFound);
+        folder.write(&dir).unwrap();
+        assert_eq!(Folder::read(&dir).unwrap(), folder);
+        fs::write(dir.join(INDEX), "{\"form\":2,\"zones\":[]}").unwrap();
+        assert!(Folder::read(&dir).unwrap_err().to_string().contains("of form 2; this program reads form 1"));
+        fs::remove_dir_all(&dir).unwrap();
+        assert_eq!(Folder::read(&dir).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
     #[test]
@@ -170,8 +172,8 @@ mod tests {
         let text = r#"{"form":1,"zones":[],"manners":{"192.0.2.1":{"ns_in_answers":true}}}"#;
         let folder: Folder = serde_json::from_str(text).unwrap();
         assert!(folder.behaviors[&"192.0.2.1".parse::<IpAddr>().unwrap()].ns_in_answers);
-        let written = serde_json::to_string(&folder).unwrap();
-        assert!(written.contains(r#""behaviors":{"192.0.2.1":{"ns_in_answers":true}}"#), "{written}");
+        let json = serde_json::to_string(&folder).unwrap();
+        assert!(json.contains(r#""behaviors":{"192.0.2.1":{"ns_in_answers":true}}"#), "{json}");
     }
 
     #[test]
@@ -188,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_zones_differ_and_stay_in_the_folder() {
+    fn zone_file_names_are_distinct_and_within_the_folder() {
         let names = [".", "root.", "example.com.", "a\\046b.", "a/b.", "%72oot.", "..", "-.", "\\.x."];
         let mut files: Vec<_> = names.iter().map(|name| file_name(name, 0)).collect();
         for file in &files {

@@ -1,28 +1,29 @@
-//! The DNS hierarchy on one machine: zones rebuilt from traffic, and every server of them emulated.
+//! A DNS hierarchy on one machine: zones rebuilt from traffic, and an emulation of all their servers.
 //!
-//! A [`Folder`] lies between the two: zone files, and which address serves which zones.
+//! A [`Folder`] connects the two: zone files, and the addresses that serve each zone.
 
 pub mod limits;
 
-// How servers differ that have the same zone.
+// Differences between servers of the same zone.
 mod server_behavior;
 
-// Whose addresses are known to everybody.
+// The root servers.
 pub mod roots;
-// Zones out of traffic.
+// Zones from traffic.
 pub mod construct;
-// Zones that nobody has.
+// Generated zones.
 pub mod synth;
-// Signed anew.
+// New signatures.
 pub mod sign;
-// Every server of them.
+// The emulated servers.
 pub mod serve;
 
 mod bitmap;
 mod files;
-
 mod folder;
+mod refuse_stream;
 
-pub use files::{MADE_MARK, read_zone, refuse_stream, write_zone};
+pub use files::{MADE_MARK, read_zone, write_zone};
 pub use folder::{Folder, ZoneEntry, file_name};
+pub use refuse_stream::refuse_stream;
 pub use server_behavior::ServerBehavior;

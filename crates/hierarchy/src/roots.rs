@@ -1,27 +1,27 @@
-//! The servers of the root: where every resolver begins.
+//! The root servers.
 
 use std::net::IpAddr;
 
-/// One server of the root.
+/// A root server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RootServer {
-    /// Its letter; its name is that under `root-servers.net.`
+    /// Its letter: its name is `LETTER.root-servers.net.`
     pub letter: char,
-    /// The addresses that it has today, IPv4 and IPv6.
+    /// Its current addresses, IPv4 and IPv6.
     pub addresses: [&'static str; 2],
-    /// Addresses that it had: old captures and old hints have them.
+    /// Its former addresses, which old captures and old hints contain.
     pub past: &'static [&'static str],
 }
 
 impl RootServer {
-    /// Its name, as the root has it.
+    /// Its name.
     #[must_use]
     pub fn name(&self) -> String {
         format!("{}.root-servers.net.", self.letter)
     }
 }
 
-/// All thirteen.
+/// All thirteen root servers.
 pub const ROOT_SERVERS: [RootServer; 13] = [
     server('a', ["198.41.0.4", "2001:503:ba3e::2:30"], &[]),
     server(
@@ -42,12 +42,12 @@ pub const ROOT_SERVERS: [RootServer; 13] = [
     server('m', ["202.12.27.33", "2001:dc3::35"], &[]),
 ];
 
-/// Every address of today, of both families.
+/// All current addresses.
 pub fn addresses() -> impl Iterator<Item = IpAddr> {
     ROOT_SERVERS.into_iter().flat_map(|server| server.addresses).filter_map(|text| text.parse().ok())
 }
 
-/// Whether a server of the root has this address, or had it.
+/// Whether a root server has or had this address.
 #[must_use]
 pub fn is_root_server(address: IpAddr) -> bool {
     let past = ROOT_SERVERS.into_iter().flat_map(|server| server.past.iter().copied());
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_address_is_one_and_no_other_letter_has_it() {
+    fn root_server_addresses_are_valid_and_distinct() {
         let texts = || {
             let of = |server: RootServer| server.addresses.into_iter().chain(server.past.iter().copied());
             ROOT_SERVERS.into_iter().flat_map(of)

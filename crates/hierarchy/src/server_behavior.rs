@@ -1,40 +1,40 @@
-//! How a server answers where the zone leaves it a choice.
+//! How a server answers where a zone leaves a choice.
 //!
-//! Two servers with the same zone differ in what they send unasked, and in what they leave out when a datagram is full.
-//! None of that is in a zone file, so `hierarchy.json` has it beside the addresses.
+//! Two servers with the same zone differ in the optional records that they send, and in what they leave out of a full
+//! datagram. No zone file contains this, so `hierarchy.json` does.
 
 use crate::limits::DATAGRAM_BYTES_MAX;
 use serde::{Deserialize, Serialize};
 
-/// What a server does that ours would not do. All of it is learnt from its responses, and nothing from its name.
+/// Differences of a server from ours. They are learnt from its responses, never from its name.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServerBehavior {
-    /// The bytes of its largest datagram, as its OPT says; 0 when that is no more than [`DATAGRAM_BYTES_MAX`].
+    /// Its largest datagram in bytes, from its OPT. 0 if that is at most [`DATAGRAM_BYTES_MAX`].
     #[serde(skip_serializing_if = "is_zero")]
     pub datagram_bytes: u16,
-    /// Beside a positive answer it sends the name servers of the zone, and their addresses (RFC 1034 4.3.2 leaves it
-    /// open); not beside DS and DNSKEY.
+    /// Adds the NS records of the zone and their addresses to positive answers (RFC 1034 4.3.2 leaves this open),
+    /// except for DS and DNSKEY.
     #[serde(skip_serializing_if = "is_false")]
     pub ns_in_answers: bool,
-    /// The addresses of a referral are in the order of its name servers, and those that do not fit are left out
-    /// without a word: what servers did before RFC 9471 had those in the zone set TC.
+    /// Sends the addresses of a referral in the order of its name servers, and leaves out what does not fit without TC.
+    /// Servers did this before RFC 9471.
     #[serde(skip_serializing_if = "is_false")]
     pub glue_in_order: bool,
-    /// A truncated response keeps what fits: RRsets of a section, then their signatures, then addresses.
+    /// Keeps what fits in a truncated response: RRsets of a section, then their signatures, then addresses.
     #[serde(skip_serializing_if = "is_false")]
     pub keeps_what_fits: bool,
-    /// Names in rdata point to the one before them, the first to the owner or the question, and to no other: such
-    /// responses are longer, so that fewer addresses fit (RFC 1035 4.1.4 asks for no compression).
+    /// Compresses names in rdata only against the name before them, the first one against the owner or the question.
+    /// Such responses are longer, so fewer addresses fit (RFC 1035 4.1.4 does not require compression).
     #[serde(skip_serializing_if = "is_false")]
     pub points_near: bool,
-    /// Asked for ANY it gives all that the name has, signatures too; ours gives one RRset (RFC 8482).
+    /// Answers ANY with all records of the name, including signatures. Our server sends one RRset (RFC 8482).
     #[serde(skip_serializing_if = "is_false")]
     pub any_whole: bool,
 }
 
 impl ServerBehavior {
-    /// The largest datagram that is sent.
+    /// The largest datagram.
     #[must_use]
     pub fn datagram_bytes_max(&self) -> u16 {
         self.datagram_bytes.max(DATAGRAM_BYTES_MAX)

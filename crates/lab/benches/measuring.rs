@@ -1,25 +1,25 @@
-//! `cargo xtask bench measuring`: the same faulty server measured by dnsperf and by catlab, and what each of them says
+//! `cargo xtask bench measuring`: measures one faulty server with dnsperf and with catlab, and compares their results
 //! (docs/history/measuring.md).
 
-#[expect(dead_code, reason = "it is shared with benches that use more of it")]
+#[expect(dead_code, reason = "other benches use the rest")]
 #[path = "support/command.rs"]
 mod command;
 #[path = "support/document.rs"]
 mod document;
-#[expect(dead_code, reason = "it is shared with tests that use more of it")]
-#[path = "../tests/support/faults.rs"]
+#[expect(dead_code, reason = "tests use the rest")]
+#[path = "../tests/it/support/faults.rs"]
 mod faults;
 
-use lab::echo::{Echo, EchoPlan, Faults};
-use lab::engine::Transport;
-use lab::report::{Row, Run, duration};
+use measure::{Row, Transport};
+use report::{Run, duration};
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
+use testbed::echo::{Echo, EchoPlan, Faults};
 
-/// Queries a second, how long, and after how long a query counts as unanswered: of both tools.
+/// Queries per second, duration and timeout of both tools.
 const RATE: &str = "1000";
 const SECONDS: &str = "10";
 const TIMEOUT_SECONDS: &str = "1";
@@ -43,7 +43,7 @@ cargo xtask bench measuring [--write DOCUMENT]
 
 struct Options {
     document: Option<PathBuf>,
-    /// For what programs leave behind.
+    /// Temporary files of the programs.
     folder: PathBuf,
 }
 
@@ -51,9 +51,9 @@ impl Options {
     fn parse(words: impl Iterator<Item = String>) -> Result<Self, String> {
         let mut options = Self { document: None, folder: command::folder("measuring") };
         for given in command::options(words, HELP)? {
-            match given.word.as_str() {
+            match given.option.as_str() {
                 "--write" => options.document = Some(given.value.into()),
-                _ => return Err(format!("unknown option {}\n{HELP}", given.word)),
+                _ => return Err(format!("unknown option {}\n{HELP}", given.option)),
             }
         }
         Ok(options)
@@ -67,18 +67,18 @@ fn measure(options: &Options) -> Result<(), String> {
     std::fs::write(&queries, names).map_err(|error| error.to_string())?;
     let (late, dropping) = (SECOND, SECOND);
     let cases: [(&str, &dyn Fn() -> Faults); 4] = [
-        ("No fault", &|| std::sync::Arc::new(|_| lab::echo::Fault::None)),
+        ("No fault", &|| std::sync::Arc::new(|_| testbed::echo::Fault::None)),
         ("Stops for 200 ms in each second", &faults::stops_each_second),
         ("Drops 1 % of the queries in second 4", &|| faults::drops_in_one_second_of_ten(dropping)),
         ("Answers a tenth of the queries of second 4 after 1.5 s", &|| faults::answers_late_in(late)),
     ];
     let mut text = String::new();
     for (title, faults) in cases {
-        let said = serve(faults(), |server| dnsperf(server, &queries))?;
+        let printed = serve(faults(), |server| dnsperf(server, &queries))?;
         let run = serve(faults(), |server| catlab(server, &queries, &folder.join("run")))?;
         // Writing into a string cannot fail.
         let _written =
-            write!(text, "### {title}\n\ndnsperf 2.10:\n\n```text\n{said}```\n\ncatlab:\n\n{}\n", seconds(&run));
+            write!(text, "### {title}\n\ndnsperf 2.10:\n\n```text\n{printed}```\n\ncatlab:\n\n{}\n", seconds(&run));
     }
     println!("{text}");
     options.document.as_deref().map_or(Ok(()), |path| document::write(path, "cargo xtask bench measuring", &text))
@@ -90,7 +90,7 @@ fn serve<T>(faults: Faults, ask: impl FnOnce(SocketAddr) -> Result<T, String>) -
     ask(echo.address(Transport::Udp))
 }
 
-/// What dnsperf prints that tells of the server: the seconds, and the statistics.
+/// The part of dnsperf's output about the server: the seconds and the statistics.
 fn dnsperf(server: SocketAddr, queries: &Path) -> Result<String, String> {
     let mut command = Command::new("dnsperf");
     command.args(["-s", &server.ip().to_string(), "-p", &server.port().to_string(), "-l", SECONDS, "-Q", RATE]);
@@ -99,15 +99,15 @@ fn dnsperf(server: SocketAddr, queries: &Path) -> Result<String, String> {
     let text = String::from_utf8_lossy(&output.stdout);
     let seconds: Vec<&str> =
         text.lines().filter(|line| is_second(line)).map(|line| line.split(": ").nth(1).unwrap()).collect();
-    let told = |line: &&str| {
+    let is_statistic = |line: &&str| {
         ["Queries ", "Average Latency", "Latency StdDev", "Run time"].iter().any(|head| line.trim().starts_with(head))
     };
     let warnings = warnings(&text) + &warnings(&String::from_utf8_lossy(&output.stderr));
-    let statistics = text.lines().filter(told).fold(String::new(), |text, line| text + line + "\n");
+    let statistics = text.lines().filter(is_statistic).fold(String::new(), |text, line| text + line + "\n");
     Ok(format!("  answers a second (-S 1): {}\n{warnings}{statistics}", seconds.join(" ")))
 }
 
-/// How many lines there are of each kind of warning, without the numbers in them.
+/// Counts the warnings by kind, ignoring the numbers in them.
 fn warnings(text: &str) -> String {
     let mut kinds = std::collections::BTreeMap::<String, usize>::new();
     for line in text.lines().filter(|line| line.starts_with("[Timeout]") || line.contains("Warning")) {
@@ -117,7 +117,7 @@ fn warnings(text: &str) -> String {
     kinds.iter().map(|(kind, count)| format!("  {count} times: {kind} ..\n")).collect()
 }
 
-/// `1700000000.123456: 1000.021`.
+/// Whether the line looks like `1700000000.123456: 1000.021`.
 fn is_second(line: &str) -> bool {
     let is_number = |word: &str| word.parse::<f64>().is_ok();
     line.split_once(": ").is_some_and(|(at, rate)| is_number(at) && is_number(rate))
@@ -135,7 +135,7 @@ fn catlab(server: SocketAddr, queries: &Path, out: &Path) -> Result<Run, String>
     Run::read(out).map_err(|error| error.to_string())
 }
 
-/// `seconds.jsonl` and `latency.hlog` as a table, and the whole run below.
+/// `seconds.jsonl` and `latency.hlog` as a table, followed by the whole run.
 fn seconds(run: &Run) -> String {
     let heads = ["second", "sent", "answered", "timed out", "late answers came", "p50", "p99", "max"];
     let mut out = format!("| {} |\n{}|\n", heads.join(" | "), "|---".repeat(heads.len()));

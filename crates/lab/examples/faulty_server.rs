@@ -1,16 +1,16 @@
-//! A server whose every fault is known, to see what a measuring tool makes of it: `docs/history/measuring.md`.
+//! A server with known faults, to test measuring tools (docs/history/measuring.md).
 //!
-//! It sends each query back as its own answer, over UDP on loopback, until it has had none for ten seconds. Its clock
+//! Returns each query as its own answer, over UDP on loopback. Exits after ten seconds without a query. Its clock
 //! starts with the first query.
 #[expect(dead_code, reason = "it is shared with tests that use more of it")]
-#[path = "../tests/support/faults.rs"]
+#[path = "../tests/it/support/faults.rs"]
 mod faults;
 
-use lab::echo::{Echo, EchoPlan, Fault, Faults};
-use lab::engine::Transport;
+use measure::Transport;
 use std::io;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use testbed::echo::{Echo, EchoPlan, Fault, Faults};
 
 const USAGE: &str = "usage: faulty_server stops|drops|rests|none PORT
   stops  200 ms of rest in each second
@@ -18,9 +18,9 @@ const USAGE: &str = "usage: faulty_server stops|drops|rests|none PORT
   rests  1 s of rest at the start of the fifth second, and of the fifth of each ten
   none   answers all";
 
-/// How long it waits for queries before it ends.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// The second of each ten that has a fault, counted from 0.
+/// Exits after this time without queries.
+const IDLE_MAX: Duration = Duration::from_secs(10);
+/// The faulty second in every ten, counted from 0.
 const SECOND: u64 = 4;
 
 fn main() -> ExitCode {
@@ -50,11 +50,11 @@ fn usage() -> ExitCode {
 fn serve(faults: Faults, port: u16) -> io::Result<()> {
     let echo = Echo::start(&EchoPlan { faults, ports: [(Transport::Udp, port)].into(), ..EchoPlan::new(&[])? })?;
     let (mut count, mut since) = (0, Instant::now());
-    while since.elapsed() < PATIENCE {
+    while since.elapsed() < IDLE_MAX {
         std::thread::sleep(Duration::from_millis(100));
-        let asked = echo.counts().queries_of(Transport::Udp);
-        if asked != count {
-            (count, since) = (asked, Instant::now());
+        let received = echo.counts().queries_of(Transport::Udp);
+        if received != count {
+            (count, since) = (received, Instant::now());
         }
     }
     Ok(())

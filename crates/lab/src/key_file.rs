@@ -8,13 +8,13 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Bytes of such a key.
+/// Size of a key in bytes.
 pub(crate) const BYTES: usize = 32;
 
-/// The key of a file, which is made when it is not there, for its owner only; `advice` is told then.
+/// Reads the key of a file. A missing file is created with access for its owner only, and `advice` is printed.
 ///
 /// # Errors
-/// The file cannot be read or made, or holds no key.
+/// If the file cannot be read or created, or has no valid key.
 pub(crate) fn read_or_make(path: &Path, advice: &str) -> Result<[u8; BYTES], String> {
     let named = |error: &dyn Display| format!("{}: {error}", path.display());
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {

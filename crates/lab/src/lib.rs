@@ -1,55 +1,34 @@
-//! The DNS laboratory: it judges any server, ours or a peer's, by nothing but its answers.
+//! The parts of the program `catlab` that its commands, tests and benchmarks share. `catlab` tests and benchmarks any
+//! DNS server as a black box.
 //!
 //! ```text
-//!   trace | generator --> diff::send (to each server) --> normalise --> judge --> report
-//!   workload, schedule | trace, replay --> engine (send, match) --> measure --> report
+//!    load (workload | trace --> engine) --> measure --> results (judge, sum up, record) --> report
+//!             answers: correct or wrong --^
+//!             live, monitor, freshness: during a run        capacity: several runs
 //! ```
+#![forbid(unsafe_code)]
+
+pub mod limits;
 
 // Whether this machine can measure.
 pub mod doctor;
-pub mod harvest;
 
-// What is sent, and to whom.
-pub mod limits;
-pub mod peers;
-pub mod trace;
-pub mod workload;
-// And changed before.
-pub mod mutation;
-
-// When it is sent, and by whom.
-pub mod population;
-pub mod replay;
-pub mod schedule;
-// Sending it, and whose answer is whose.
-pub mod engine;
-// Whether it is the right one.
+// Checks answers.
 pub mod answers;
-mod byte_hash;
-// What it is tried against.
-pub mod echo;
-// The servers of a hierarchy.
-pub mod emulation;
-// Each query on its own.
-pub mod per_query;
-// Many machines as one.
-pub mod fleet;
-// How long it took.
-pub mod measure;
-pub mod report;
-// What is told while it goes on.
+// Results of a run.
+pub mod results;
+// Output during a run.
 pub mod live;
-mod say;
-pub use say::{print, say};
-
-// What rate a server bears.
+mod output;
+pub use output::{eprint, print};
+// Monitors the server during a run.
+pub mod monitor;
+// Time until an update is visible.
+pub mod freshness;
+// The highest rate of a server.
 pub mod capacity;
 
-// How soon an update is seen.
-pub mod freshness;
-
-// What the server did meanwhile.
-pub mod monitor;
-
-// What came back, side by side.
-pub mod diff;
+// Records the upstream traffic of a resolver.
+pub mod harvest;
+// Emulated servers of a hierarchy.
+pub mod emulation;

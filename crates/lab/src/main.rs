@@ -1,39 +1,22 @@
 //! The `catlab` command line.
 #![forbid(unsafe_code)]
 
-/// Every message of this program goes through [`lab::say`], which no closed pipe ends.
+/// All messages go through [`lab::eprint`], which survives a closed pipe.
 macro_rules! eprint {
-    ($($words:tt)*) => { lab::say(format_args!($($words)*)) };
+    ($($words:tt)*) => { lab::eprint(format_args!($($words)*)) };
 }
-/// The same with the end of a line.
+/// The same with a line break.
 macro_rules! eprintln {
-    ($($words:tt)*) => { lab::say(format_args!("{}\n", format_args!($($words)*))) };
+    ($($words:tt)*) => { lab::eprint(format_args!("{}\n", format_args!($($words)*))) };
 }
 
-mod agent;
 mod arguments;
-mod command_agent;
-mod command_capacity;
-mod command_compare;
-mod command_diff;
-mod command_diff_updates;
-mod command_doctor;
-mod command_echo;
-mod command_hierarchy;
-mod command_load;
-mod command_merge;
-mod command_net;
-mod command_profile;
-mod command_replay;
-mod command_report;
-mod command_trace;
-mod command_trace_synth;
-mod command_zones;
+mod commands;
 mod controller;
 mod key_file;
 mod out_folder;
+mod run_outputs;
 mod self_check;
-mod watched;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -60,74 +43,82 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Check whether run B is worse than run A, with confidence intervals.
-    #[command(arg_required_else_help = true, after_help = command_compare::EXAMPLES)]
-    Compare(command_compare::Arguments),
+    #[command(arg_required_else_help = true, after_help = commands::compare::EXAMPLES)]
+    Compare(commands::compare::Arguments),
     /// Send the same messages to several servers and explain each difference.
-    #[command(subcommand, after_help = command_diff::EXAMPLES)]
-    Diff(command_diff::Diff),
+    #[command(subcommand, after_help = commands::diff::EXAMPLES)]
+    Diff(commands::diff::Diff),
     /// Find the highest query rate at which a server meets an objective.
-    #[command(after_help = command_capacity::EXAMPLES)]
-    Capacity(Box<command_capacity::Arguments>),
+    #[command(after_help = commands::capacity::EXAMPLES)]
+    Capacity(Box<commands::capacity::Arguments>),
     /// Check this machine before a run: open files, ports, buffers, CPU governor, clock.
-    #[command(after_help = command_doctor::EXAMPLES)]
-    Doctor(command_doctor::Arguments),
+    #[command(after_help = commands::doctor::EXAMPLES)]
+    Doctor(commands::doctor::Arguments),
     /// Send queries or updates at a given rate, or as fast as the server answers.
-    #[command(after_help = command_load::EXAMPLES)]
-    Load(Box<command_load::Arguments>),
+    #[command(after_help = commands::load::EXAMPLES)]
+    Load(Box<commands::load::Arguments>),
     /// Replay a trace against a server, with its original timing and sources.
-    #[command(after_help = command_replay::EXAMPLES)]
-    Replay(Box<command_replay::Arguments>),
+    #[command(after_help = commands::replay::EXAMPLES)]
+    Replay(Box<commands::replay::Arguments>),
     /// Create populations of clients from traces.
-    #[command(subcommand, after_help = command_profile::EXAMPLES)]
-    Profile(command_profile::Profile),
+    #[command(subcommand, after_help = commands::profile::EXAMPLES)]
+    Profile(commands::profile::Profile),
     /// Inspect, convert, change and anonymize recorded DNS traffic.
-    #[command(subcommand, after_help = command_trace::EXAMPLES)]
-    Trace(command_trace::Trace),
+    #[command(subcommand, after_help = commands::trace::EXAMPLES)]
+    Trace(commands::trace::Trace),
     /// Draw one or more runs as a self-contained HTML page.
-    #[command(after_help = command_report::EXAMPLES)]
-    Report(command_report::Arguments),
+    #[command(after_help = commands::report::EXAMPLES)]
+    Report(commands::report::Arguments),
     /// Merge runs of several processes or machines into one run.
-    #[command(after_help = command_merge::EXAMPLES)]
-    Merge(command_merge::Arguments),
+    #[command(after_help = commands::merge::EXAMPLES)]
+    Merge(commands::merge::Arguments),
     /// Run programs in network namespaces with emulated delay, jitter, loss and bandwidth.
-    #[command(subcommand, after_help = command_net::EXAMPLES)]
-    Net(command_net::NetCommand),
+    #[command(subcommand, after_help = commands::net::EXAMPLES)]
+    Net(commands::net::NetCommand),
     /// Create zones for servers under test: from recorded traffic, by harvesting, or synthetic.
     #[command(subcommand)]
-    Zones(command_zones::Zones),
+    Zones(commands::zones::Zones),
     /// Emulate all servers of a DNS hierarchy on this machine, for a resolver under test.
-    #[command(subcommand, after_help = command_hierarchy::EXAMPLES)]
-    Hierarchy(command_hierarchy::HierarchyCommand),
+    #[command(subcommand, after_help = commands::hierarchy::EXAMPLES)]
+    Hierarchy(commands::hierarchy::HierarchyCommand),
+    /// Run experiments with several servers and parameters, and compare the results with those of a paper.
+    #[command(subcommand, after_help = commands::experiment::EXAMPLES)]
+    Experiment(commands::experiment::ExperimentCommand),
+    /// List the servers that experiments and comparisons can start, and get their newest versions.
+    #[command(subcommand, after_help = commands::peers::EXAMPLES)]
+    Peers(commands::peers::PeersCommand),
     /// Run a part of a load or replay on this host for a remote controller (`catlab load|replay --nats`).
-    #[command(after_help = command_agent::EXAMPLES)]
-    Agent(command_agent::Arguments),
+    #[command(after_help = commands::agent::EXAMPLES)]
+    Agent(commands::agent::Arguments),
     /// Serve an echo server that answers each query with the query, over any transport.
-    #[command(after_help = command_echo::EXAMPLES)]
-    Echo(command_echo::Arguments),
+    #[command(after_help = commands::echo::EXAMPLES)]
+    Echo(commands::echo::Arguments),
 }
 
 fn main() -> ExitCode {
     end_with_the_reader();
     match Cli::parse().command {
-        Command::Compare(arguments) => command_compare::main(&arguments),
-        Command::Diff(diff) => command_diff::main(&diff),
-        Command::Capacity(arguments) => command_capacity::main(&arguments, &stops()),
-        Command::Doctor(arguments) => command_doctor::main(&arguments),
-        Command::Load(arguments) => command_load::main(&arguments, &stops()),
-        Command::Replay(arguments) => command_replay::main(&arguments, &stops()),
-        Command::Profile(profile) => command_profile::main(&profile),
-        Command::Trace(trace) => command_trace::main(&trace),
-        Command::Zones(zones) => command_zones::main(&zones, &stops()),
-        Command::Report(arguments) => command_report::main(&arguments),
-        Command::Merge(arguments) => command_merge::main(&arguments),
-        Command::Net(command) => command_net::main(&command, &stops()),
-        Command::Hierarchy(command) => command_hierarchy::main(&command, &stops()),
-        Command::Agent(arguments) => command_agent::main(&arguments, &stops()),
-        Command::Echo(arguments) => command_echo::main(&arguments, &stops()),
+        Command::Compare(arguments) => commands::compare::main(&arguments),
+        Command::Diff(diff) => commands::diff::main(&diff),
+        Command::Capacity(arguments) => commands::capacity::main(&arguments, &stops()),
+        Command::Doctor(arguments) => commands::doctor::main(&arguments),
+        Command::Load(arguments) => commands::load::main(&arguments, &stops()),
+        Command::Replay(arguments) => commands::replay::main(&arguments, &stops()),
+        Command::Profile(profile) => commands::profile::main(&profile),
+        Command::Trace(trace) => commands::trace::main(&trace),
+        Command::Zones(zones) => commands::zones::main(&zones, &stops()),
+        Command::Report(arguments) => commands::report::main(&arguments),
+        Command::Merge(arguments) => commands::merge::main(&arguments),
+        Command::Net(command) => commands::net::main(&command, &stops()),
+        Command::Hierarchy(command) => commands::hierarchy::main(&command, &stops()),
+        Command::Experiment(command) => commands::experiment::main(&command),
+        Command::Peers(command) => commands::peers::main(&command),
+        Command::Agent(arguments) => commands::agent::main(&arguments, &stops()),
+        Command::Echo(arguments) => commands::echo::main(&arguments, &stops()),
     }
 }
 
-/// Whoever reads what is printed may have enough of it (`catlab trace info FILE | head`), which is no bug to be told.
+/// The reader may close the output early (`catlab trace info FILE | head`), which is not an error.
 fn end_with_the_reader() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -138,11 +129,11 @@ fn end_with_the_reader() {
     }));
 }
 
-/// Counts how often the user has asked to stop: Ctrl-C, or a signal that ends programs.
+/// Counts how often the user asked to stop, with Ctrl-C or SIGTERM.
 fn stops() -> impl Fn() -> u8 {
     let count = Arc::new(AtomicU8::new(0));
     let counted = Arc::clone(&count);
-    // Without a handler the signal ends the program at once, as it would have.
+    // Without a handler, the signal just kills the program.
     let _handled = ctrlc::set_handler(move || {
         let _before = counted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| Some(count.saturating_add(1)));
     });
@@ -177,19 +168,19 @@ mod tests {
 
     #[test]
     fn a_rate_sends_queries() {
-        let said = |command: &str, option: &str, rate: &str| {
+        let parse = |command: &str, option: &str, rate: &str| {
             let words = ["catlab", command, "--server", "127.0.0.1", "--name", "q.example", option, rate];
             Cli::try_parse_from(words).map(|_| ()).map_err(|error| error.to_string())
         };
         for good in ["2000", "0..1000", "1000,0,1000", "0@1s,5@1s", "0.5"] {
-            assert_eq!(said("load", "--rate", good), Ok(()));
+            assert_eq!(parse("load", "--rate", good), Ok(()));
         }
         for bad in ["0", "0,0", "0..0", "0@5s", "-5", "nan", "inf"] {
-            let error = said("load", "--rate", bad).unwrap_err();
+            let error = parse("load", "--rate", bad).unwrap_err();
             assert!(error.contains("; write "), "{error}");
         }
         for bad in ["0", "-5", "nan"] {
-            let error = said("capacity", "--from", bad).unwrap_err();
+            let error = parse("capacity", "--from", bad).unwrap_err();
             assert!(error.contains("not a rate above zero"), "{error}");
         }
     }

@@ -1,10 +1,10 @@
 //! Output of commands: a folder with the results of one run, or a single file.
 //!
-//! A run writes into a temporary folder below `--out` and moves the files at the end. So files of two runs are never
+//! A run writes into a temporary folder below `--out` and moves the files at the end. Files of two runs are never
 //! mixed, and a run that fails to start leaves nothing.
 
 use clap::Args;
-use lab::report::folder::WriteError;
+use report::folder::WriteError;
 use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -71,6 +71,8 @@ pub(crate) struct Force {
 }
 
 impl Results {
+    /// Checks that the folder has no results, or that they may be replaced.
+    ///
     /// # Errors
     /// The folder has files with these names, and --force is not given or they are not results of catlab.
     pub(crate) fn refuse(&self, folder: &Path, Force { force }: Force) -> Result<(), String> {
@@ -209,6 +211,8 @@ impl Drop for OutFolder {
     }
 }
 
+/// Checks that the file does not exist or may be replaced.
+///
 /// # Errors
 /// The file exists and --force is not given.
 pub(crate) fn refuse_file(path: &Path, Force { force }: Force) -> Result<(), String> {
@@ -220,6 +224,8 @@ pub(crate) fn refuse_file(path: &Path, Force { force }: Force) -> Result<(), Str
     Ok(())
 }
 
+/// Checks that the output is not an input.
+///
 /// # Errors
 /// The output is an input or part of an input run. Even --force does not replace an input.
 pub(crate) fn refuse_input(output: &Path, inputs: &[impl AsRef<Path>]) -> Result<(), String> {

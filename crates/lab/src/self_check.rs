@@ -1,28 +1,34 @@
-//! The same plan against an echo in this process first: what goes wrong there is no server's fault.
+//! First runs the same plan against an echo server in this process. Problems that occur here are not caused by the
+//! server under test.
 
-use lab::echo::{Echo, EchoPlan};
-use lab::engine::{self, Pace, Plan, TlsPlan, Transport};
-use lab::report::{Rules, Summary, duration};
+use lab::results;
+use load::engine::{self, Pace, Plan, TlsPlan};
+use load::population::PopulationTraffic;
+use measure::Transport;
+use report::{Rules, Summary, duration};
 use std::collections::BTreeSet;
 use std::io;
 use std::time::Duration;
+use testbed::echo::{Echo, EchoPlan};
 
-/// Carries the plan out against an echo on loopback that answers each query with the query.
+/// Runs the plan against an echo server on loopback, which answers each query with the query.
 ///
 /// # Errors
-/// When the echo cannot be started, or a socket fails.
+/// If the echo server cannot be started, or a socket fails.
 pub(crate) fn run(plan: &Plan, rules: &Rules, stops: &dyn Fn() -> u8) -> io::Result<Summary> {
-    let transports: BTreeSet<Transport> = match &plan.pace {
-        Pace::Population { population, .. } => population.members().iter().map(|(_, end, _)| end.transport).collect(),
-        _ => [plan.transport].into(),
+    let population = plan.pace.traffic::<PopulationTraffic>();
+    let transports: BTreeSet<Transport> = match population {
+        Some(population) => population.clients.members().iter().map(|(_, end, _)| end.transport).collect(),
+        None => [plan.transport].into(),
     };
     let transports: Vec<Transport> = transports.into_iter().collect();
     let echo = Echo::start(&EchoPlan::new(&transports)?)?;
-    let pace = match &plan.pace {
-        Pace::Population { population, duration } => {
-            Pace::Population { population: population.toward(|transport| echo.address(transport)), duration: *duration }
+    let pace = match population {
+        Some(PopulationTraffic { clients, duration }) => {
+            let clients = clients.toward(|transport| echo.address(transport));
+            Pace::of(PopulationTraffic { clients, duration: *duration })
         }
-        pace => pace.clone(),
+        None => plan.pace.clone(),
     };
     let mut servers = vec![echo.address(transports[0])];
     servers.resize(plan.servers.len(), servers[0]);
@@ -37,10 +43,12 @@ pub(crate) fn run(plan: &Plan, rules: &Rules, stops: &dyn Fn() -> u8) -> io::Res
         ..plan.clone()
     };
     let outcome = engine::run(&checked, |_| stops())?;
-    Ok(Summary::new(&checked, &outcome, rules))
+    let mut summary = results::summary(&checked, &outcome, rules);
+    summary.note_recording(&results::recording(&checked, &outcome));
+    Ok(summary)
 }
 
-/// What it showed, in a line.
+/// The result in one line.
 pub(crate) fn line(summary: &Summary) -> String {
     let total = &summary.total;
     let us = |us: f64| duration(Duration::from_nanos((us * 1e3) as u64));

@@ -1,12 +1,13 @@
-//! Network namespaces and the links between them: machines of their own, as far as a network goes.
+//! Network namespaces, and links between them. Each namespace acts as a machine of its own.
 //!
-//! It knows no DNS. What it makes goes with it, in order, when the values that stand for it are dropped.
+//! Knows nothing about DNS. Dropping a value removes what it created.
 //!
 //! ```text
-//!   plan --> net: record, namespaces, tun --> relay (delay: what becomes of a packet, and when)
-//!                                        \--> netem, where the kernel has it
-//!   net --> check: what the links do, measured through them
-//!   pair: two machines, one of which has every address there is
+//!   plan --> net: record, namespaces, tun --> relay (delay: when each packet leaves)
+//!                                        \--> netem, if the kernel has it
+//!   net --> check: measures what the links do
+//!   net --> machine: a namespace for a server, which can be cut off and healed
+//!   pair: two machines; one has every address
 //! ```
 
 pub mod limits;
@@ -34,14 +35,16 @@ mod tap;
 
 // All of it, and whether it does what it should.
 pub mod check;
+pub mod machine;
 mod net;
 pub mod pair;
 
 pub use ip::ip;
-pub use namespace::Namespace;
-pub use net::{Net, end_with_me};
+pub use machine::{Cut, Machine};
+pub use namespace::{Namespace, start_inside};
+pub use net::{Net, end_with_this_thread};
 pub use pair::Pair;
 pub use quantiles::Quantiles;
-pub use record::{Recorded, clean, log_of};
+pub use record::{RecordedNet, clean, log_of};
 pub use relay::{LineStatistics, LinkStatistics};
 pub use tap::{Packet, Tap};

@@ -1,4 +1,4 @@
-//! A net that is there: a hub, and groups of clients that reach it by links.
+//! A running net: a hub, and groups of clients with links to it.
 //!
 //! ```text
 //!   lab.near: up0 10.100.0.1 ----- link -----+
@@ -7,7 +7,12 @@
 //!                                            g1 /
 //!   lab.far:  up0 10.101.0.1 ----- link -----+
 //! ```
+//!
+//! Servers run on the hub, or each on a machine of its own ([`crate::machine`]).
 
+use crate::limits::MACHINES_MAX;
+use crate::machine::{self, Machine};
+use crate::namespace::{has_ipv6, ip_of};
 use crate::plan::{GroupPlan, HUB_NETWORKS, HUB_V4, HUB_V6, Mechanism, NetPlan, address_of};
 use crate::record::Record;
 use crate::relay::{LinkStatistics, Relay};
@@ -15,23 +20,24 @@ use crate::tun::{Tun, dropped_unread};
 use crate::{Namespace, netem, system};
 use std::io;
 use std::net::IpAddr;
-use std::path::Path;
 use std::process::Command;
 
 /// The interface of clients.
 const UP: &str = "up0";
 
-/// A net. It goes when this does: links, then namespaces, then its record.
+/// A running net. Dropping it removes the links, the namespaces and the record. Programs in the namespaces must have
+/// ended before.
 #[derive(Debug)]
 pub struct Net {
     links: Vec<Link>,
     groups: Vec<Namespace>,
+    machines: Vec<Machine>,
     hub: Namespace,
     plan: NetPlan,
     _record: Record,
 }
 
-/// What carries the packets of a group.
+/// The mechanism that carries the packets of a group.
 #[derive(Debug)]
 enum Link {
     Netem,
@@ -39,16 +45,17 @@ enum Link {
 }
 
 impl Net {
-    /// Makes one, and writes down each thing before it is made.
+    /// Creates a net. Each namespace is recorded before it is made.
     ///
     /// # Errors
-    /// It cannot be made; what was made of it is gone.
+    ///
+    /// The net cannot be made. Its parts have been removed.
     pub fn make(plan: &NetPlan) -> io::Result<Self> {
         plan.check().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         let mut record = Record::begin(&plan.name)?;
-        record.note(&plan.hub())?;
+        record.add_namespace(&plan.hub())?;
         let hub = Namespace::make(&plan.hub())?;
-        give_hub_its_addresses(&hub)?;
+        add_hub_addresses(&hub)?;
         let wants_netem = match plan.mechanism {
             Mechanism::Relay => false,
             Mechanism::Auto => plan.groups.iter().any(|group| netem::is_exact(&group.shape)),
@@ -58,11 +65,12 @@ impl Net {
         if plan.mechanism == Mechanism::Netem && !has_netem {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "this kernel has no netem; use the relay"));
         }
-        let mut net = Self { links: Vec::new(), groups: Vec::new(), hub, plan: plan.clone(), _record: record };
+        let (links, groups, machines) = (Vec::new(), Vec::new(), Vec::new());
+        let mut net = Self { links, groups, machines, hub, plan: plan.clone(), _record: record };
         for (index, group) in plan.groups.iter().enumerate() {
-            net._record.note(&plan.namespace_of(group))?;
+            net._record.add_namespace(&plan.namespace_of(group))?;
             let namespace = Namespace::make(&plan.namespace_of(group))?;
-            // In the net from here on, so that it goes with it.
+            // In the net from now on, so that the net removes it.
             net.groups.push(namespace);
             let by_netem = plan.mechanism == Mechanism::Netem || has_netem && netem::is_exact(&group.shape);
             let link = if by_netem { net.link_by_netem(index, group)? } else { net.link_by_relay(index, group)? };
@@ -72,45 +80,74 @@ impl Net {
         Ok(net)
     }
 
+    /// Adds a machine for a server. Clients reach it through the links of their groups.
+    ///
+    /// # Errors
+    ///
+    /// The name is invalid or taken, there are too many machines, or the machine cannot be made.
+    pub fn add_machine(&mut self, name: &str) -> io::Result<&Machine> {
+        let index = self.machines.len();
+        self.plan
+            .check_machine(name)
+            .and_then(
+                |()| if index < MACHINES_MAX { Ok(()) } else { Err(format!("a net has {MACHINES_MAX} machines")) },
+            )
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        if index == 0 {
+            machine::forward(&self.hub)?;
+        }
+        let full_name = format!("{}.{name}", self.plan.name);
+        self._record.add_namespace(&full_name)?;
+        let namespace = Namespace::make(&full_name)?;
+        self.machines.push(Machine::join(name, index as u8, namespace, &self.hub)?);
+        Ok(&self.machines[index])
+    }
+
     fn link_by_relay(&self, index: usize, group: &GroupPlan) -> io::Result<Link> {
         let namespace = &self.groups[index];
         let (clients, hub) = (Tun::make(namespace, UP)?, Tun::make(&self.hub, &hub_interface(index))?);
         let networks = self.plan.networks_of(index);
-        give_clients_their_addresses(namespace, index, &networks, ["", ""])?;
-        give_hub_its_routes(&self.hub, index, &networks, ["", ""])?;
+        add_client_addresses(namespace, index, &networks, ["", ""])?;
+        add_hub_routes(&self.hub, index, &networks, ["", ""])?;
         let relay = Relay::start(clients, hub, &group.shape, self.plan.seed_of(index), self.plan.spin)?;
         Ok(Link::Relay(relay))
     }
 
     fn link_by_netem(&self, index: usize, group: &GroupPlan) -> io::Result<Link> {
-        let words =
+        let shaping =
             netem::arguments(&group.shape).map_err(|error| io::Error::new(io::ErrorKind::Unsupported, error))?;
         let namespace = &self.groups[index];
         veth(namespace, &self.hub, index, &self.plan.networks_of(index))?;
-        netem::shape(namespace, UP, &words)?;
-        netem::shape(&self.hub, &hub_interface(index), &words)?;
+        netem::shape(namespace, UP, &shaping)?;
+        netem::shape(&self.hub, &hub_interface(index), &shaping)?;
         Ok(Link::Netem)
     }
 
-    /// What it was made by.
+    /// The plan of the net.
     #[must_use]
     pub fn plan(&self) -> &NetPlan {
         &self.plan
     }
 
-    /// The namespace of the hub.
+    /// Namespace of the hub.
     #[must_use]
     pub fn hub(&self) -> &Namespace {
         &self.hub
     }
 
-    /// The namespaces of the groups, in the order of the plan.
+    /// Namespaces of the groups, in the order of the plan.
     #[must_use]
     pub fn groups(&self) -> &[Namespace] {
         &self.groups
     }
 
-    /// What carries a group's packets, in a word.
+    /// Its machines, in the order in which they were added.
+    #[must_use]
+    pub fn machines(&self) -> &[Machine] {
+        &self.machines
+    }
+
+    /// Name of the mechanism of a group.
     #[must_use]
     pub fn mechanism_of(&self, index: usize) -> &'static str {
         match self.links[index] {
@@ -119,7 +156,7 @@ impl Net {
         }
     }
 
-    /// Whether all links carry.
+    /// Whether all links still run.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         self.links.iter().all(|link| match link {
@@ -128,10 +165,11 @@ impl Net {
         })
     }
 
-    /// Ends it, and tells what each link of the relay did; netem keeps no such account.
+    /// Ends the net and returns the statistics of its relays. Links with netem have none.
     ///
     /// # Errors
-    /// A relay had failed. The net is gone all the same.
+    ///
+    /// A relay failed. The net has been removed in this case too.
     pub fn finish(mut self) -> io::Result<Vec<LinkStatistics>> {
         let mut all = Vec::new();
         let names = self.plan.groups.iter().map(|group| group.name.clone());
@@ -146,30 +184,16 @@ impl Net {
     }
 }
 
-/// Lets a program end when the calling thread does, however that ends: what runs in a net does not outlive it.
-pub fn end_with_me(command: &mut Command) {
-    system::ends_with_this_thread(command);
+/// Makes a program end with the calling thread. So no program outlives its net.
+pub fn end_with_this_thread(command: &mut Command) {
+    system::kill_with_parent_thread(command);
 }
 
 fn hub_interface(index: usize) -> String {
     format!("g{index}")
 }
 
-/// Whether namespaces of this machine have IPv6.
-pub(crate) fn has_ipv6() -> bool {
-    Path::new("/proc/sys/net/ipv6").exists()
-}
-
-/// Runs a line of `ip` for a family; nothing on a machine without it.
-pub(crate) fn ip_of(namespace: &Namespace, is_ipv6: bool, line: &str) -> io::Result<()> {
-    match is_ipv6 {
-        true if has_ipv6() => namespace.ip(&format!("-6 {line}")),
-        true => Ok(()),
-        false => namespace.ip(line),
-    }
-}
-
-fn give_hub_its_addresses(hub: &Namespace) -> io::Result<()> {
+fn add_hub_addresses(hub: &Namespace) -> io::Result<()> {
     ip_of(hub, false, &format!("addr add {HUB_V4}/32 dev lo"))?;
     ip_of(hub, true, &format!("addr add {HUB_V6}/128 dev lo nodad"))
 }
@@ -177,13 +201,13 @@ fn give_hub_its_addresses(hub: &Namespace) -> io::Result<()> {
 /// Networks, each an address and its length.
 type Networks<'n> = &'n [(IpAddr, u8)];
 
-/// All networks of a group are its own machine's, each address of them; the hub is reached by the link whatever they
-/// are, hence its route in the table that is looked at first. Of a group that has every address the rest of the hub's
-/// network is not: a server may have more addresses there.
-fn give_clients_their_addresses(at: &Namespace, index: usize, own: Networks<'_>, via: [&str; 2]) -> io::Result<()> {
+/// Makes every address of the group's networks local, so that programs can send from any of them. The route to the hub
+/// is in the table that is looked up first, so the hub stays reachable even if it lies in these networks. A group with
+/// all addresses does not get the rest of the hub's networks: a server may use more of them.
+fn add_client_addresses(at: &Namespace, index: usize, networks: Networks<'_>, via: [&str; 2]) -> io::Result<()> {
     for ((source, via), (network, length)) in address_of(index, 1).into_iter().zip(via).zip(HUB_NETWORKS) {
         let six = source.is_ipv6();
-        let has_all = own.iter().any(|(address, length)| address.is_ipv6() == six && *length == 0);
+        let has_all = networks.iter().any(|(address, length)| address.is_ipv6() == six && *length == 0);
         let hub = match (has_all, six) {
             (true, _) => format!("{network}/{length}"),
             (false, false) => format!("{HUB_V4}/32"),
@@ -195,16 +219,16 @@ fn give_clients_their_addresses(at: &Namespace, index: usize, own: Networks<'_>,
         ip_of(at, six, &format!("route add default {via} dev {UP} src {source}"))?;
     }
     if has_ipv6() {
-        // IPv4 lets programs bind to any address of a local route; IPv6 only if this is set.
+        // IPv4 allows binding to any address of a local route. IPv6 needs this setting.
         at.inside(|| std::fs::write("/proc/sys/net/ipv6/ip_nonlocal_bind", "1"))?;
     }
-    for (network, length) in own {
+    for (network, length) in networks {
         ip_of(at, network.is_ipv6(), &format!("route add local {network}/{length} dev lo"))?;
     }
     Ok(())
 }
 
-fn give_hub_its_routes(hub: &Namespace, index: usize, networks: Networks<'_>, via: [&str; 2]) -> io::Result<()> {
+fn add_hub_routes(hub: &Namespace, index: usize, networks: Networks<'_>, via: [&str; 2]) -> io::Result<()> {
     let interface = hub_interface(index);
     for (network, length) in networks {
         let (six, via) = if network.is_ipv6() { (true, via[1]) } else { (false, via[0]) };
@@ -214,8 +238,8 @@ fn give_hub_its_routes(hub: &Namespace, index: usize, networks: Networks<'_>, vi
     Ok(())
 }
 
-/// Joins two namespaces by a pair of interfaces that know each other's hardware address: nobody asks for it, so no such
-/// question is delayed or lost.
+/// Joins two namespaces by a veth pair. Both ends know the other hardware address, so there are no ARP or neighbor
+/// queries that could be delayed or lost.
 fn veth(clients: &Namespace, hub: &Namespace, index: usize, networks: Networks<'_>) -> io::Result<()> {
     let interface = hub_interface(index);
     let (near, far) = (format!("02:ca:7a:00:{index:02x}:01"), format!("02:ca:7a:00:{index:02x}:02"));
@@ -230,8 +254,8 @@ fn veth(clients: &Namespace, hub: &Namespace, index: usize, networks: Networks<'
         ip_of(clients, is_ipv6, &format!("neigh add {hub_address} lladdr {far} dev {UP} nud permanent"))?;
         ip_of(hub, is_ipv6, &format!("neigh add {client} lladdr {near} dev {interface} nud permanent"))?;
     }
-    give_clients_their_addresses(clients, index, networks, [&to_hub[0], &to_hub[1]])?;
-    give_hub_its_routes(hub, index, networks, [&to_clients[0], &to_clients[1]])
+    add_client_addresses(clients, index, networks, [&to_hub[0], &to_hub[1]])?;
+    add_hub_routes(hub, index, networks, [&to_clients[0], &to_clients[1]])
 }
 
 #[cfg(test)]
@@ -241,20 +265,18 @@ mod tests {
     use std::net::UdpSocket;
     use std::time::Duration;
 
-    /// What netem would be set on: tried without it, for many kernels have none.
+    /// Checks the commands without netem, because many kernels have none.
     #[test]
     fn interfaces_for_netem_join_clients_and_hub_in_both_families() {
         let networks = [&network_of(3)[..], &[("198.51.100.0".parse().unwrap(), 24)]].concat();
         let name = |end| format!("v{:06}.{end}", std::process::id() % 1_000_000);
         let Ok(hub) = Namespace::make(&name("hub")) else {
-            println!("skipped: no namespace can be made here; it takes root and iproute2");
-            assert!(std::env::var("CI").as_deref() != Ok("true"));
-            return;
+            return skip::permission("making a namespace (root, iproute2)");
         };
         let clients = Namespace::make(&name("a")).unwrap();
-        give_hub_its_addresses(&hub).unwrap();
+        add_hub_addresses(&hub).unwrap();
         veth(&clients, &hub, 3, &networks).unwrap();
-        // The second of each family is no address of an interface, only of a network that is the clients'.
+        // The second address of each family is on no interface. It only belongs to a network of the clients.
         let mut sources = [address_of(3, 1), address_of(3, 700)].concat();
         sources.push("198.51.100.9".parse().unwrap());
         for source in sources.into_iter().filter(|source| source.is_ipv4() || has_ipv6()) {

@@ -1,4 +1,4 @@
-//! `netem`, the kernel's own delay, where the kernel has it.
+//! `netem`, the delay of the kernel.
 
 use crate::Namespace;
 use crate::delay::{Loss, Rate, Rtt, Shape};
@@ -6,9 +6,9 @@ use crate::limits::{MTU, QUEUED_PACKETS_MAX};
 use std::io;
 use std::process::{Command, Stdio};
 
-/// Whether this kernel has it: by trying, in a namespace that is made for it and goes.
+/// Whether this kernel has netem. Tries it in a namespace made for the test.
 pub(crate) fn is_there(scratch: &Namespace) -> bool {
-    // What sends to nobody is enough to try it on.
+    // An interface without traffic is enough for the test.
     scratch.ip("link add probe type veth peer name other").is_ok() && {
         let is_there = shape(scratch, "probe", "delay 1ms").is_ok();
         let _gone = scratch.ip("link del probe");
@@ -16,13 +16,13 @@ pub(crate) fn is_there(scratch: &Namespace) -> bool {
     }
 }
 
-/// Whether it does exactly what a shape asks: it draws losses without our seed, and its jitter is earlier as well as
-/// later and changes the order.
+/// Whether netem does exactly what is requested. It draws losses without our seed, and its jitter makes packets early
+/// and reorders them.
 pub(crate) fn is_exact(shape: &Shape) -> bool {
     shape.rtt.is_constant() && shape.jitter.is_zero() && shape.loss.share == 0.0
 }
 
-/// The words for one direction of a shape (tc-netem(8)), or what it cannot do.
+/// The arguments for one direction (tc-netem(8)), or the reason why netem cannot do it.
 pub(crate) fn arguments(shape: &Shape) -> Result<String, String> {
     let Rtt::Constant(rtt) = shape.rtt else {
         return Err("netem has one delay for all clients of a group; use the relay for one per client".into());
@@ -30,28 +30,28 @@ pub(crate) fn arguments(shape: &Shape) -> Result<String, String> {
     if !shape.jitter.is_zero() {
         return Err("jitter of netem can be early and reorders packets; use the relay".into());
     }
-    let mut words = format!("delay {}us", rtt.as_micros() / 2);
+    let mut arguments = format!("delay {}us", rtt.as_micros() / 2);
     let Loss { share, burst } = shape.loss;
     if share > 0.0 && burst > 1.0 && share < 1.0 {
-        // p and r of Gilbert's states, in per cent.
+        // p and r of Gilbert's model, in percent.
         let ends = 1.0 / burst;
-        words += &format!(" loss gemodel {:.6}% {:.6}%", 100.0 * ends * share / (1.0 - share), 100.0 * ends);
+        arguments += &format!(" loss gemodel {:.6}% {:.6}%", 100.0 * ends * share / (1.0 - share), 100.0 * ends);
     } else if share > 0.0 {
-        words += &format!(" loss {:.6}%", 100.0 * share);
+        arguments += &format!(" loss {:.6}%", 100.0 * share);
     }
     let mut limit = QUEUED_PACKETS_MAX as u64;
     if let Some(Rate { bits, queue_bytes }) = shape.rate {
-        // Its bound counts the packets that are delayed as well as those that wait.
+        // The limit counts delayed packets too.
         let delayed = bits / 8 * rtt.as_micros() as u64 / 2 / 1_000_000;
         limit = limit.min((queue_bytes + delayed) / MTU as u64 + 1);
-        words += &format!(" rate {bits}bit");
+        arguments += &format!(" rate {bits}bit");
     }
-    Ok(format!("{words} limit {limit}"))
+    Ok(format!("{arguments} limit {limit}"))
 }
 
-/// Gives what an interface sends to netem.
-pub(crate) fn shape(namespace: &Namespace, interface: &str, words: &str) -> io::Result<()> {
-    let line = format!("-n {} qdisc replace dev {interface} root netem {words}", namespace.name());
+/// Sets netem on an interface, for the packets that it sends.
+pub(crate) fn shape(namespace: &Namespace, interface: &str, arguments: &str) -> io::Result<()> {
+    let line = format!("-n {} qdisc replace dev {interface} root netem {arguments}", namespace.name());
     let output = Command::new("tc")
         .args(line.split(' '))
         .stdin(Stdio::null())
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_direction_has_half_of_the_round_trip() {
+    fn each_direction_has_half_the_round_trip() {
         assert_eq!(arguments(&constant()).unwrap(), "delay 10000us limit 150000");
         assert!(is_exact(&constant()));
     }
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn netem_is_not_used_for_what_it_does_differently() {
+    fn netem_is_not_used_where_it_behaves_differently() {
         assert!(arguments(&Shape { jitter: Duration::from_millis(1), ..constant() }).is_err());
         assert!(arguments(&Shape { rtt: Rtt::List(vec![Duration::ZERO]), ..constant() }).is_err());
     }

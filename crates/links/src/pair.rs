@@ -1,38 +1,38 @@
-//! Two machines, one of which has every address there is.
+//! Two machines. One of them has every address.
 //!
 //! ```text
 //!   lab.near: up0 192.0.0.1, fd53:ca7::1 ----- veth ----- lab0 of lab.all: every other address of both families
 //! ```
 //!
-//! Whatever a program on the first one sends, and to whomever, comes to the second, and a socket there that is bound to
-//! no address sees it all. Nothing leads out of either.
+//! All packets of programs on the first machine reach the second one, for every destination. There, an unbound
+//! socket receives them. Neither machine reaches anything else.
 
 use crate::Namespace;
-use crate::net::{has_ipv6, ip_of};
+use crate::namespace::{has_ipv6, ip_of};
 use crate::plan::check_name;
 use crate::record::Record;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The IPv4 address of the near machine: of those that stand for a host without one (RFC 7335).
+/// IPv4 address of the near machine, from the range for hosts without an address (RFC 7335).
 pub const NEAR_V4: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 1);
 /// Its IPv6 address.
 pub const NEAR_V6: Ipv6Addr = Ipv6Addr::new(0xFD53, 0x0CA7, 0, 0, 0, 0, 0, 1);
-/// What the near machine takes for its router.
+/// The default router of the near machine.
 const ROUTER_V4: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 2);
-/// The same.
+/// The IPv6 router.
 const ROUTER_V6: Ipv6Addr = Ipv6Addr::new(0xFD53, 0x0CA7, 0, 0, 0, 0, 0, 2);
 
 /// The interface of the near machine.
 const UP: &str = "up0";
-/// That of the other.
+/// The interface of the far machine.
 const DOWN: &str = "lab0";
-/// Their hardware addresses.
+/// Hardware addresses.
 const UP_HARDWARE: &str = "02:ca:7a:01:00:01";
-/// The same.
+/// Hardware address of the far interface.
 const DOWN_HARDWARE: &str = "02:ca:7a:01:00:02";
 
-/// See the module. It goes when this does: namespaces, then its record.
+/// Two connected machines, see the module. Dropping it removes the namespaces and the record.
 #[derive(Debug)]
 pub struct Pair {
     near: Namespace,
@@ -41,16 +41,17 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Makes one, and writes down each thing before it is made.
+    /// Creates the pair. Each namespace is recorded before it is made.
     ///
     /// # Errors
-    /// It cannot be made; what was made of it is gone.
+    ///
+    /// The pair cannot be made. Its parts have been removed.
     pub fn make(name: &str) -> io::Result<Self> {
         check_name("the pair", name).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         let mut record = Record::begin(name)?;
         let mut namespace = |end: &str| {
             let name = format!("{name}.{end}");
-            record.note(&name)?;
+            record.add_namespace(&name)?;
             Namespace::make(&name)
         };
         let (near, all) = (namespace("near")?, namespace("all")?);
@@ -60,14 +61,14 @@ impl Pair {
         Ok(pair)
     }
 
-    /// The machine that programs run on.
+    /// The machine on which programs run.
     #[must_use]
     pub fn near(&self) -> &Namespace {
         &self.near
     }
 
-    /// The machine with all other addresses. To send from one of them over UDP a socket names it with each datagram,
-    /// for which IPv6 wants `IPV6_FREEBIND` (ipv6(7)).
+    /// The machine with all other addresses. To send from one of them over UDP, name it with each datagram. IPv6 also
+    /// needs `IPV6_FREEBIND` (ipv6(7)).
     #[must_use]
     pub fn all(&self) -> &Namespace {
         &self.all
@@ -86,11 +87,11 @@ impl Pair {
             (true, NEAR_V6.to_string(), ROUTER_V6.to_string(), "::/0", 128),
         ];
         for (six, address, router, everything, width) in ends {
-            // Nobody asks for hardware addresses: the question would be answered for the wrong machine.
+            // Without static entries, the wrong machine would answer the queries for hardware addresses.
             ip_of(near, six, &format!("neigh add {router} lladdr {DOWN_HARDWARE} dev {UP} nud permanent"))?;
             ip_of(all, six, &format!("neigh add {address} lladdr {UP_HARDWARE} dev {DOWN} nud permanent"))?;
             ip_of(near, six, &format!("route add default via {router} dev {UP} src {address} onlink"))?;
-            // In the table that is looked at first, where the address would else be one of its own.
+            // In the table that is looked up first. Otherwise the address would be local.
             ip_of(all, six, &format!("route add {address}/{width} dev {DOWN} table local"))?;
             ip_of(all, six, &format!("route add local {everything} dev lo"))?;
         }
@@ -117,9 +118,7 @@ mod tests {
         let pair = match Pair::make(&name) {
             Ok(pair) => pair,
             Err(error) => {
-                println!("skipped: no namespace can be made here; it takes root and iproute2: {error}");
-                assert!(std::env::var("CI").as_deref() != Ok("true"));
-                return;
+                return skip::permission(format!("making a namespace (root, iproute2): {error}"));
             }
         };
         let any: IpAddr = if pair.has_ipv6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
@@ -133,9 +132,9 @@ mod tests {
             near.send_to(b"up", address).unwrap();
             let mut bytes = [0; 8];
             let (count, sender) = datagrams.recv_from(&mut bytes).unwrap();
-            let own: IpAddr = if address.is_ipv4() { NEAR_V4.into() } else { NEAR_V6.into() };
-            assert_eq!((count, sender.ip().to_canonical()), (2, own), "{address}");
-            let asked = thread::scope(|scope| {
+            let local: IpAddr = if address.is_ipv4() { NEAR_V4.into() } else { NEAR_V6.into() };
+            assert_eq!((count, sender.ip().to_canonical()), (2, local), "{address}");
+            let received = thread::scope(|scope| {
                 let accepted = scope.spawn(|| {
                     let (mut stream, _) = listener.accept().unwrap();
                     stream.write_all(b"down").unwrap();
@@ -151,7 +150,7 @@ mod tests {
                 pair.near().inside(connect).unwrap();
                 accepted.join().unwrap()
             });
-            assert_eq!((asked.ip().to_canonical(), asked.port()), (address.ip(), 53));
+            assert_eq!((received.ip().to_canonical(), received.port()), (address.ip(), 53));
         }
         drop(pair);
         assert!(!std::path::Path::new("/var/run/netns").join(format!("{name}.all")).exists());

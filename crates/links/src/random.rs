@@ -1,14 +1,14 @@
-//! Numbers by seed: the same seed gives the same losses and the same round trips on any machine.
+//! Random numbers from a seed. The same seed gives the same losses and round trips on every machine.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Each thing that draws has numbers of its own.
+/// A stream of random numbers. Each purpose has its own.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(ChaCha8Rng);
 
 impl Random {
-    /// Of what has this number, under a seed.
+    /// The stream of this number under a seed.
     pub(crate) fn new(seed: u64, of: u128) -> Self {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());
@@ -16,7 +16,7 @@ impl Random {
         Self(ChaCha8Rng::from_seed(key))
     }
 
-    /// One of so many.
+    /// A number below `count`.
     pub(crate) fn below(&mut self, count: usize) -> usize {
         self.0.random_range(0..count)
     }
@@ -26,9 +26,9 @@ impl Random {
         self.0.random()
     }
 
-    /// From the normal distribution with mean 0 and deviation 1 (Box and Muller, 1958).
+    /// Normal distribution with mean 0 and deviation 1 (Box and Muller, 1958).
     pub(crate) fn normal(&mut self) -> f64 {
-        // One less a share is never 0, of which there is no logarithm.
+        // 1 - share is never 0, so its logarithm exists.
         let (radius, angle) = (1.0 - self.share(), self.share());
         (-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos()
     }

@@ -1,7 +1,7 @@
-//! What is written down of a net before it is made, so that whoever comes later can remove it.
+//! Records of nets, written before anything is made, so that a later process can remove what was left behind.
 //!
-//! One file a net in a folder of the machine: first whose it is, the process and when that began (numbers of processes
-//! come again, with another start), then each namespace before it is made.
+//! Each net has one file. It starts with the process ID and the start time of the owner, because process IDs are
+//! reused. Then it lists each namespace before the namespace is made.
 
 use crate::ip;
 use crate::limits::{RECORD_LINES_MAX, RECORDS_MAX};
@@ -11,16 +11,16 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Where records are: what a machine forgets when it starts, as it forgets namespaces.
+/// Folder of the records. Like namespaces, it is empty after a boot.
 const FOLDER: &str = "/run/catlab";
-/// Another folder, for those who want to have nothing to do with the nets of others.
+/// Names another folder, to ignore the nets of other users.
 const FOLDER_VARIABLE: &str = "CATLAB_RUN_DIR";
-/// How the name of a record ends.
+/// File extension of a record.
 const ENDING: &str = "net";
-/// The line that says that all of it is made.
+/// The line that says that the net is complete.
 const READY: &str = "ready";
 
-/// A record of a net that this process makes. It goes when this does.
+/// The record of a net of this process. Dropping it removes the file.
 #[derive(Debug)]
 pub(crate) struct Record {
     file: File,
@@ -28,21 +28,21 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// Begins one.
+    /// Creates a record.
     pub(crate) fn begin(name: &str) -> io::Result<Self> {
         let folder = folder();
         fs::create_dir_all(&folder)
             .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", folder.display())))?;
         let pid = std::process::id();
         let start = start_of(pid).ok_or_else(|| io::Error::other("/proc does not show this process"))?;
-        // Whole from the start under its own name: others remove what has no owner.
+        // Written under another name first, so that it always has an owner: records without one are removed.
         let draft = folder.join(format!(".{name}.{pid}"));
         let path = path_of(name);
         let mut file = OpenOptions::new().create(true).truncate(true).write(true).open(&draft)?;
         writeln!(file, "owner {pid} {start}")?;
         let _lock = lock()?;
         let linked = fs::hard_link(&draft, &path);
-        let _gone = fs::remove_file(&draft);
+        let _removed = fs::remove_file(&draft);
         linked.map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => io::Error::new(error.kind(), format!("the net {name} already exists")),
             kind => io::Error::new(kind, format!("{}: {error}", path.display())),
@@ -50,15 +50,15 @@ impl Record {
         Ok(Self { file, path })
     }
 
-    /// Writes down a namespace that is to be made.
-    pub(crate) fn note(&mut self, namespace: &str) -> io::Result<()> {
+    /// Adds a namespace that is about to be made.
+    pub(crate) fn add_namespace(&mut self, namespace: &str) -> io::Result<()> {
         if Path::new("/var/run/netns").join(namespace).exists() {
             return Err(io::Error::new(ErrorKind::AlreadyExists, format!("the namespace {namespace} already exists")));
         }
         writeln!(self.file, "namespace {namespace}")
     }
 
-    /// Writes down that the net is whole.
+    /// Marks the net as complete.
     pub(crate) fn ready(&mut self) -> io::Result<()> {
         writeln!(self.file, "{READY}")
     }
@@ -66,29 +66,30 @@ impl Record {
 
 impl Drop for Record {
     fn drop(&mut self) {
-        let _gone = fs::remove_file(&self.path);
+        let _removed = fs::remove_file(&self.path);
     }
 }
 
-/// A net of this machine, as its record tells.
+/// A net of this machine, from its record.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Recorded {
-    /// Its name.
+pub struct RecordedNet {
+    /// Name of the net.
     pub name: String,
-    /// The process that made it and holds it.
+    /// The process that holds the net.
     pub pid: u32,
     start: u64,
-    /// Its namespaces, made or about to be.
+    /// Namespaces, made or about to be made.
     pub namespaces: Vec<String>,
-    /// Whether all of it is made.
+    /// Whether the net is complete.
     pub is_ready: bool,
 }
 
-impl Recorded {
+impl RecordedNet {
     /// The nets of this machine, by name.
     ///
     /// # Errors
-    /// The folder of records cannot be read.
+    ///
+    /// The folder of the records cannot be read.
     pub fn all() -> io::Result<Vec<Self>> {
         let entries = match fs::read_dir(folder()) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -108,10 +109,11 @@ impl Recorded {
         Ok(all)
     }
 
-    /// The net of a name.
+    /// The net of this name.
     ///
     /// # Errors
-    /// Its record cannot be read, or is none.
+    ///
+    /// Its record cannot be read, or is malformed.
     pub fn find(name: &str) -> io::Result<Option<Self>> {
         if name.contains('/') {
             return Ok(None);
@@ -132,7 +134,7 @@ impl Recorded {
         let mut found = Self { name: name.to_owned(), pid, start, namespaces: Vec::new(), is_ready: false };
         for line in lines {
             match line.strip_prefix("namespace ") {
-                // Only its own: a record that was written by hand removes nothing else.
+                // A record may only name its own namespaces, so that an edited record removes nothing else.
                 Some(namespace) if namespace.starts_with(&format!("{name}.")) && !namespace.contains('/') => {
                     found.namespaces.push(namespace.to_owned());
                 }
@@ -142,16 +144,17 @@ impl Recorded {
         Some(found)
     }
 
-    /// Whether the process that made it is still there.
+    /// Whether the owner is still running.
     #[must_use]
     pub fn is_running(&self) -> bool {
         start_of(self.pid) == Some(self.start)
     }
 
-    /// Asks the process that holds it to remove it.
+    /// Asks the owner to remove the net.
     ///
     /// # Errors
-    /// There is no such process any more, or it may not be asked.
+    ///
+    /// The owner is gone, or this process may not signal it.
     pub fn ask_to_end(&self) -> io::Result<()> {
         if !self.is_running() {
             return Err(io::Error::new(ErrorKind::NotFound, format!("process {} has exited", self.pid)));
@@ -161,12 +164,12 @@ impl Recorded {
 
     fn remove(&self) -> io::Result<()> {
         for namespace in &self.namespaces {
-            let place = Path::new("/var/run/netns").join(namespace);
-            if place.exists() {
-                // Whatever was started there keeps it, and its ports, for as long as it runs.
-                for pid in processes_in(&place)? {
-                    // One that has just ended is as wanted.
-                    let _gone = system::terminate(pid);
+            let path = Path::new("/var/run/netns").join(namespace);
+            if path.exists() {
+                // Programs in the namespace keep it, and their ports, while they run.
+                for pid in processes_in(&path)? {
+                    // The process may have just ended.
+                    let _terminated = system::terminate(pid);
                 }
                 ip(&["netns", "del", namespace])?;
             }
@@ -179,36 +182,37 @@ impl Recorded {
 /// The processes in a network namespace.
 fn processes_in(namespace: &Path) -> io::Result<Vec<u32>> {
     let identity = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino()));
-    let wanted = identity(namespace)?;
+    let expected = identity(namespace)?;
     let mut processes = Vec::new();
     for entry in fs::read_dir("/proc")? {
         let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        // One that ends meanwhile is in none.
-        if identity(&PathBuf::from(format!("/proc/{pid}/ns/net"))).is_ok_and(|found| found == wanted) {
+        // The process may have ended meanwhile.
+        if identity(&PathBuf::from(format!("/proc/{pid}/ns/net"))).is_ok_and(|found| found == expected) {
             processes.push(pid);
         }
     }
     Ok(processes)
 }
 
-/// One process at a time begins or removes nets: what one found abandoned is not what another has begun since.
+/// One process at a time creates or removes nets. Otherwise a net that looks abandoned could be a new one.
 fn lock() -> io::Result<File> {
     let lock = OpenOptions::new().create(true).truncate(true).write(true).open(folder().join(".lock"))?;
     lock.lock()?;
     Ok(lock)
 }
 
-/// Removes the nets whose processes are gone; gives their names.
+/// Removes the nets whose owners are gone. Returns their names.
 ///
 /// # Errors
-/// One cannot be removed.
+///
+/// A net cannot be removed.
 pub fn clean() -> io::Result<Vec<String>> {
     let mut removed = Vec::new();
     if !folder().exists() {
         return Ok(removed);
     }
     let _lock = lock()?;
-    for net in Recorded::all()? {
+    for net in RecordedNet::all()? {
         if !net.is_running() {
             net.remove()?;
             removed.push(net.name);
@@ -217,7 +221,7 @@ pub fn clean() -> io::Result<Vec<String>> {
     Ok(removed)
 }
 
-/// Where a net that stays writes what it has to say.
+/// The log file of a net that stays.
 #[must_use]
 pub fn log_of(name: &str) -> PathBuf {
     folder().join(format!("{name}.log"))
@@ -231,14 +235,13 @@ fn path_of(name: &str) -> PathBuf {
     folder().join(format!("{name}.{ENDING}"))
 }
 
-/// When a process began, in ticks since the machine did (proc_pid_stat(5), field 22); `None` if it is not there, or has
-/// ended and only waits for its parent.
+/// Start time of a process, in ticks since boot (proc_pid_stat(5), field 22). `None` if it is gone or a zombie.
 fn start_of(pid: u32) -> Option<u64> {
     start_in(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
 fn start_in(text: &str) -> Option<u64> {
-    // The second field is a name in parentheses, which may hold anything.
+    // The second field is a name in parentheses, which may contain anything.
     let mut fields = text.rsplit_once(')')?.1.split_whitespace();
     let state = fields.next()?;
     if matches!(state, "Z" | "X") { None } else { fields.nth(18)?.parse().ok() }
@@ -249,25 +252,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_names_its_own_namespaces_and_no_others() {
+    fn a_record_lists_only_its_own_namespaces() {
         let text = "owner 12 345\nnamespace lab.hub\nnamespace other\nnamespace lab.a/../b\nnamespace lab.near\n";
-        let found = Recorded::parse("lab", text).unwrap();
+        let found = RecordedNet::parse("lab", text).unwrap();
         assert_eq!((found.pid, found.start, found.is_ready), (12, 345, false));
         assert_eq!(found.namespaces, ["lab.hub", "lab.near"]);
-        assert!(Recorded::parse("lab", &format!("{text}ready\n")).unwrap().is_ready);
+        assert!(RecordedNet::parse("lab", &format!("{text}ready\n")).unwrap().is_ready);
         for wrong in ["", "owner 12", "owner x y\n", "namespace lab.hub\n"] {
-            assert!(Recorded::parse("lab", wrong).is_none(), "{wrong}");
+            assert!(RecordedNet::parse("lab", wrong).is_none(), "{wrong}");
         }
     }
 
     #[test]
-    fn a_process_is_in_its_own_namespace() {
+    fn processes_have_their_own_namespace() {
         assert!(processes_in(Path::new("/proc/self/ns/net")).unwrap().contains(&std::process::id()));
         assert!(!processes_in(Path::new("/proc/self/ns/mnt")).unwrap().contains(&std::process::id()));
     }
 
     #[test]
-    fn the_start_of_a_process_is_read_whatever_its_name() {
+    fn process_start_times_are_read_with_any_process_name() {
         let fields = "1 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 98765 1000 10";
         assert_eq!(start_in(&format!("42 (a) b (c)) S {fields}")), Some(98_765));
         assert_eq!(start_in(&format!("42 (gone) Z {fields}")), None);

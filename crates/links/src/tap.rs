@@ -1,74 +1,76 @@
-//! What passes the interfaces of a machine, as IP packets.
+//! Captures the IP packets of a machine's interfaces.
 
 use crate::limits::TAP_PACKET_BYTES_MAX;
-use crate::system::{self, Passed};
+use crate::system::{self, PacketInfo};
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::time::{Duration, SystemTime};
 
-/// A look at packets that this machine sends and receives, from when it is opened on. They go their way untouched.
+/// A capture of the packets that this machine sends and receives. It does not affect them.
 #[derive(Debug)]
 pub struct Tap {
     socket: File,
     buffer: Box<[u8]>,
 }
 
-/// One packet.
+/// One captured packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'t> {
     /// When it was read here.
     pub at: SystemTime,
-    /// From the IP header on; cut if it is longer than [`TAP_PACKET_BYTES_MAX`].
+    /// The packet from its IP header on, cut to [`TAP_PACKET_BYTES_MAX`].
     pub bytes: &'t [u8],
 }
 
 impl Tap {
-    /// Opens one on an interface, or on all of them.
+    /// Starts a capture on one interface, or on all.
     ///
     /// # Errors
-    /// There is no such interface, or this process may not (CAP_NET_RAW).
+    ///
+    /// The interface does not exist, or this process lacks CAP_NET_RAW.
     pub fn open(interface: Option<&str>) -> io::Result<Self> {
-        let named = |error: io::Error| match interface {
+        let with_interface = |error: io::Error| match interface {
             Some(name) => io::Error::new(error.kind(), format!("the interface {name}: {error}")),
             None => error,
         };
-        let socket = system::open_tap(interface).map_err(named)?;
+        let socket = system::open_tap(interface).map_err(with_interface)?;
         Ok(Self { socket, buffer: vec![0; TAP_PACKET_BYTES_MAX].into() })
     }
 
-    /// The next packet, if one comes within `at_most`. What is sent over loopback, and so is received too, is one
-    /// packet.
+    /// The next packet, or `None` after `at_most`. A packet over loopback is reported once.
     ///
     /// # Errors
-    /// Of the socket.
+    ///
+    /// The socket failed.
     pub fn next(&mut self, at_most: Duration) -> io::Result<Option<Packet<'_>>> {
         let until = std::time::Instant::now() + at_most;
         loop {
             match system::read_tap(&self.socket, &mut self.buffer) {
-                Ok(Passed { bytes, is_ip: true, is_twice: false }) => {
+                Ok(PacketInfo { bytes, is_ip: true, is_captured_twice: false }) => {
                     let bytes = &self.buffer[..bytes.min(self.buffer.len())];
                     return Ok(Some(Packet { at: SystemTime::now(), bytes }));
                 }
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    let left = until.saturating_duration_since(std::time::Instant::now());
-                    if left.is_zero() {
+                    let remaining = until.saturating_duration_since(std::time::Instant::now());
+                    if remaining.is_zero() {
                         return Ok(None);
                     }
-                    system::wait_readable_one(&self.socket, left);
+                    system::wait_readable_one(&self.socket, remaining);
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // An interface that went down says so once.
+                // An interface that goes down reports it once.
                 Err(error) if error.kind() == ErrorKind::NetworkDown => {}
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Packets that came faster than they were read, since the last time this was asked.
+    /// Packets lost since the last call, because they were read too slowly.
     ///
     /// # Errors
-    /// Of the socket.
+    ///
+    /// The socket failed.
     pub fn lost(&self) -> io::Result<u32> {
         system::lost_of_tap(&self.socket)
     }
@@ -81,13 +83,13 @@ mod tests {
     use std::net::UdpSocket;
 
     #[test]
-    fn what_is_sent_over_loopback_is_seen_once() {
+    fn loopback_packets_are_seen_once() {
         let name = format!("clt{}", std::process::id());
-        let Ok(made) = Namespace::make(&name) else {
-            eprintln!("skipped: no namespace can be made here; it takes root and iproute2");
+        let Ok(namespace) = Namespace::make(&name) else {
+            skip::permission("making a namespace (root, iproute2)");
             return;
         };
-        let (mut tap, near, far) = made
+        let (mut tap, near, far) = namespace
             .inside(|| {
                 assert!(Tap::open(Some("nothing0")).unwrap_err().to_string().contains("nothing0"));
                 Ok((Tap::open(Some("lo"))?, UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?))

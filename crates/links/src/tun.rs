@@ -1,4 +1,4 @@
-//! An interface whose packets this process carries.
+//! A TUN interface whose packets this process carries.
 
 use crate::limits::{KERNEL_QUEUE_PACKETS, MTU};
 use crate::{Namespace, system};
@@ -6,25 +6,25 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
 
-/// A TUN interface in a namespace. It goes when this does.
+/// A TUN interface in a namespace. Dropping it removes the interface.
 #[derive(Debug)]
 pub(crate) struct Tun {
     file: File,
 }
 
 impl Tun {
-    /// Makes one, up.
+    /// Creates an interface and sets it up.
     pub(crate) fn make(namespace: &Namespace, name: &str) -> io::Result<Self> {
         let file = namespace.inside(|| system::open_tun(name)).map_err(|error| {
             io::Error::new(error.kind(), format!("/dev/net/tun, interface {name} of {}: {error}", namespace.name()))
         })?;
-        // No address of its own making: what it would send to find neighbours has nothing to do here.
+        // No link-local address: its neighbor discovery would only disturb.
         namespace.ip(&format!("link set {name} addrgenmode none"))?;
         namespace.ip(&format!("link set {name} mtu {MTU} txqueuelen {KERNEL_QUEUE_PACKETS} up"))?;
         Ok(Self { file })
     }
 
-    /// The next packet, if one waits.
+    /// Reads the next packet, if there is one.
     pub(crate) fn read<'b>(&self, buffer: &'b mut [u8]) -> io::Result<Option<&'b [u8]>> {
         match (&self.file).read(buffer) {
             Ok(count) => Ok(Some(&buffer[..count])),
@@ -33,7 +33,7 @@ impl Tun {
         }
     }
 
-    /// Lets a packet in.
+    /// Writes a packet into the interface.
     pub(crate) fn write(&self, packet: &[u8]) -> io::Result<()> {
         (&self.file).write(packet).map(drop)
     }
@@ -43,13 +43,13 @@ impl Tun {
     }
 }
 
-/// The packets that the kernel dropped on their way to who reads an interface, as `/proc/net/dev` counts them.
+/// Packets that the kernel dropped before this process read them, from `/proc/net/dev`.
 pub(crate) fn dropped_unread(namespace: &Namespace, name: &str) -> io::Result<u64> {
     let table = namespace.inside(|| std::fs::read_to_string("/proc/thread-self/net/dev"))?;
     Ok(dropped_in(&table, name).unwrap_or(0))
 }
 
-/// Of a row: eight numbers of what was received, then bytes, packets, errors and drops of what was sent.
+/// A row has eight numbers for receiving, then bytes, packets, errors and drops for sending.
 fn dropped_in(table: &str, name: &str) -> Option<u64> {
     let row = table.lines().find_map(|line| line.trim_start().strip_prefix(name)?.strip_prefix(':'))?;
     row.split_whitespace().nth(8 + 3)?.parse().ok()

@@ -1,5 +1,6 @@
-//! Durations, shares, rates and networks as people write them.
+//! Durations, round trips, shares, rates and networks as people write them.
 
+use crate::delay::Rtt;
 use crate::limits::{RATE_BITS_MAX, RTT_MAX};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -7,7 +8,8 @@ use std::time::Duration;
 /// Reads `20ms`, `1.5s` or `300us`.
 ///
 /// # Errors
-/// What would have been right.
+///
+/// The text is malformed. The error says what is expected.
 pub fn read_duration(text: &str) -> Result<Duration, String> {
     let (number, unit) = split(text);
     let seconds = match unit {
@@ -24,10 +26,31 @@ pub fn read_duration(text: &str) -> Result<Duration, String> {
     Ok(duration)
 }
 
+/// Reads a round trip: `20ms`, or one for each client from a distribution, such as `lognormal:80ms:0.5` with its median
+/// and sigma, `normal:80ms:10ms`, or `pareto:10ms:2`.
+///
+/// # Errors
+///
+/// The text is malformed. The error says what is expected.
+pub fn read_rtt(text: &str) -> Result<Rtt, String> {
+    let words: Vec<&str> = text.split(':').collect();
+    let number = |text: &str| text.parse::<f64>().map_err(|_| format!("{text:?} is not a number"));
+    match words[..] {
+        [rtt] => Ok(Rtt::Constant(read_duration(rtt)?)),
+        ["normal", mean, deviation] => {
+            Ok(Rtt::Normal { mean: read_duration(mean)?, deviation: read_duration(deviation)? })
+        }
+        ["lognormal", median, sigma] => Ok(Rtt::Lognormal { median: read_duration(median)?, sigma: number(sigma)? }),
+        ["pareto", least, shape] => Ok(Rtt::Pareto { least: read_duration(least)?, shape: number(shape)? }),
+        _ => Err(format!("{text:?} is not a round trip; write 20ms or lognormal:80ms:0.5")),
+    }
+}
+
 /// Reads a share: `0.1%`, or `0.001`.
 ///
 /// # Errors
-/// What would have been right.
+///
+/// The text is malformed. The error says what is expected.
 pub fn read_share(text: &str) -> Result<f64, String> {
     let (number, scale) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 100.0));
     let share = number.trim().parse::<f64>().ok().map(|number| number / scale);
@@ -36,10 +59,11 @@ pub fn read_share(text: &str) -> Result<f64, String> {
         .ok_or_else(|| format!("{text:?} is not a share; write 0.1% or 0.001"))
 }
 
-/// Reads a rate into bits a second: `100mbit`, `64kbit`, `1gbit`.
+/// Reads a rate into bits per second: `100mbit`, `64kbit`, `1gbit`.
 ///
 /// # Errors
-/// What would have been right.
+///
+/// The text is malformed. The error says what is expected.
 pub fn read_rate(text: &str) -> Result<u64, String> {
     let (number, unit) = split(text);
     let scale = match unit.to_ascii_lowercase().as_str() {
@@ -60,7 +84,8 @@ pub fn read_rate(text: &str) -> Result<u64, String> {
 /// Reads a network: `10.0.0.0/8`, `fd00::/64`.
 ///
 /// # Errors
-/// What would have been right.
+///
+/// The text is malformed. The error says what is expected.
 pub fn read_network(text: &str) -> Result<(IpAddr, u8), String> {
     let refused = || format!("{text:?} is not a network; write 10.100.0.0/16");
     let (address, length) = text.split_once('/').ok_or_else(refused)?;
@@ -89,6 +114,13 @@ mod tests {
     fn common_notations_are_read() {
         assert_eq!(read_duration("20ms").unwrap(), Duration::from_millis(20));
         assert_eq!(read_duration("1.5s").unwrap(), Duration::from_millis(1_500));
+        for (text, micros) in [("0ms", 0), ("36.5ms", 36_500), ("160ms", 160_000)] {
+            assert_eq!(read_rtt(text).unwrap(), Rtt::Constant(Duration::from_micros(micros)));
+        }
+        let (median, ten) = (Duration::from_millis(80), Duration::from_millis(10));
+        assert_eq!(read_rtt("lognormal:80ms:0.5").unwrap(), Rtt::Lognormal { median, sigma: 0.5 });
+        assert_eq!(read_rtt("normal:80ms:10ms").unwrap(), Rtt::Normal { mean: median, deviation: ten });
+        assert_eq!(read_rtt("pareto:10ms:2").unwrap(), Rtt::Pareto { least: ten, shape: 2.0 });
         assert_eq!(read_share("0.1%").unwrap(), 0.001);
         assert_eq!(read_share("1").unwrap(), 1.0);
         assert_eq!(read_rate("100mbit").unwrap(), 100_000_000);
@@ -101,6 +133,9 @@ mod tests {
     fn invalid_values_are_refused() {
         for text in ["20", "ms", "-1ms", "20 parsecs", "1e9s", "61s"] {
             assert!(read_duration(text).is_err(), "{text}");
+        }
+        for text in ["0", "20ms:1", "lognormal:80ms", "lognormal:80:0.5", "lognormal:80ms:wide", "uniform:1ms:2ms"] {
+            assert!(read_rtt(text).is_err(), "{text}");
         }
         for text in ["101%", "-0.1", "much", "NaN"] {
             assert!(read_share(text).is_err(), "{text}");

@@ -1,4 +1,4 @@
-//! The names that stand for an address.
+//! Domain names derived from an address.
 
 use core::fmt::Write;
 use core::net::IpAddr;
@@ -23,7 +23,7 @@ pub(crate) fn six_to_four_name(address: IpAddr) -> Name {
     }
 }
 
-/// Hexadecimal digits, the last first.
+/// Hexadecimal digits in reverse order, then `ip6.arpa.`.
 fn nibbles(bytes: &[u8]) -> String {
     let mut text = String::new();
     for byte in bytes.iter().rev() {

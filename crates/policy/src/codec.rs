@@ -1,4 +1,4 @@
-//! A policy in bytes: entries, checkpoints and the hash of the state read and write it.
+//! The encoding of a policy in log entries, in checkpoints and in the hash of the state.
 
 use crate::external::decode_socket;
 use crate::limits::{POLICY_LIMITS_MAX, POLICY_RULES_MAX, RULE_TYPES_MAX};
@@ -11,7 +11,7 @@ use zone::codec::{DecodeError, Decoder, Encoder};
 
 /// The smallest rule: effect, identity with the root, scope, count of types.
 const RULE_BYTES_MIN: usize = 1 + 2 + 1 + 1;
-/// The smallest limit: identity with the root, which numbers.
+/// The smallest limit: identity with the root, bitmap of the numbers that follow.
 const LIMIT_BYTES_MIN: usize = 2 + 1;
 
 impl Policy {
@@ -30,7 +30,7 @@ impl Policy {
     /// Reads the replicated form.
     ///
     /// # Errors
-    /// [`DecodeError`] when these are not its bytes.
+    /// [`DecodeError`] when the bytes are not the encoding of a policy.
     pub fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         let count = from.count(POLICY_RULES_MAX, RULE_BYTES_MIN)?;
         let rules = (0..count).map(|_| decode_rule(from)).collect::<Result<_, _>>()?;
@@ -38,13 +38,14 @@ impl Policy {
         let limits = (0..count).map(|_| decode_limits(from)).collect::<Result<_, _>>()?;
         Self::new(rules, limits).map_err(|_| DecodeError::TooLarge)
     }
-}
 
-/// Bytes that [`Policy::encode`] makes.
-pub(crate) fn bytes_count(policy: &Policy) -> usize {
-    let mut out = Encoder::new();
-    policy.encode(&mut out);
-    out.finish().len()
+    /// Length of the encoding in bytes.
+    #[must_use]
+    pub fn bytes_count(&self) -> usize {
+        let mut out = Encoder::new();
+        self.encode(&mut out);
+        out.finish().len()
+    }
 }
 
 fn encode_rule(rule: &Rule, out: &mut Encoder) {
@@ -96,8 +97,8 @@ fn decode_rule(from: &mut Decoder<'_>) -> Result<Rule, DecodeError> {
         7 => Scope::SelfWild,
         8 => Scope::TcpSelf,
         9 => Scope::SixToFourSelf,
-        // Text has no place for whom such a rule concerns.
-        10 if identity == Identity::anybody() => Scope::External(decode_socket(from)?),
+        // The text form of an external rule has no identity.
+        10 if identity == Identity::any_key() => Scope::External(decode_socket(from)?),
         _ => return Err(DecodeError::Unknown),
     };
     let count = usize::from(from.u8()?);
@@ -126,7 +127,7 @@ fn decode_identity(from: &mut Decoder<'_>) -> Result<Identity, DecodeError> {
     }
 }
 
-/// Two spellings of one name would be two encodings of one state.
+/// Accepts lower case only: otherwise one state would have two encodings.
 fn lower_name(from: &mut Decoder<'_>) -> Result<Name, DecodeError> {
     let name = from.name()?;
     if name.as_bytes().iter().any(u8::is_ascii_uppercase) { Err(DecodeError::Name) } else { Ok(name) }
@@ -135,8 +136,8 @@ fn lower_name(from: &mut Decoder<'_>) -> Result<Name, DecodeError> {
 fn encode_limits(limits: &KeyLimits, out: &mut Encoder) {
     encode_identity(&limits.identity, out);
     let numbers = limits.numbers();
-    let which = (0..).zip(&numbers).filter(|(_, (_, number))| number.is_some());
-    out.u8(which.fold(0, |which, (place, _)| which | 1 << place));
+    let present = (0..).zip(&numbers).filter(|(_, (_, number))| number.is_some());
+    out.u8(present.fold(0, |bitmap, (bit, _)| bitmap | 1 << bit));
     for number in numbers.into_iter().filter_map(|(_, number)| number) {
         out.u32(number);
     }
@@ -144,12 +145,12 @@ fn encode_limits(limits: &KeyLimits, out: &mut Encoder) {
 
 fn decode_limits(from: &mut Decoder<'_>) -> Result<KeyLimits, DecodeError> {
     let mut limits = KeyLimits::none(decode_identity(from)?);
-    let which = from.u8()?;
-    if which >> 4 != 0 {
+    let bitmap = from.u8()?;
+    if bitmap >> 4 != 0 {
         return Err(DecodeError::Unknown);
     }
-    for (place, number) in limits.numbers_mut().into_iter().enumerate() {
-        if which >> place & 1 == 1 {
+    for (bit, number) in limits.numbers_mut().into_iter().enumerate() {
+        if bitmap >> bit & 1 == 1 {
             *number = Some(from.u32()?);
         }
     }

@@ -1,8 +1,8 @@
-//! What the rules say of one owner and type.
+//! Decides whether a requestor may write one owner and type.
 
 use crate::address::{reverse_name, six_to_four_name};
-use crate::external::{External, SocketPath};
-use crate::rule::{Effect, Identity, KeyLimits, Rule, Scope, is_below};
+use crate::external::{DaemonAnswers, SocketPath};
+use crate::rule::{Effect, Identity, KeyLimits, Rule, Scope, is_below, is_never_written};
 use crate::table::Policy;
 use core::fmt;
 use core::net::IpAddr;
@@ -10,72 +10,72 @@ use core::num::NonZeroU16;
 use wire::name::{Name, NameRef};
 use wire::number::Rtype;
 
-/// Who asks.
+/// The sender of an update.
 #[derive(Clone, Copy, Debug)]
 pub struct Requestor<'a> {
     /// The key that signed.
     pub key: NameRef<'a>,
     /// The address; an IPv4 one may be mapped into IPv6 (RFC 4291 2.5.5.2).
     pub source: IpAddr,
-    /// Whether it came over a connection: the address of a datagram is anybody's.
+    /// Whether the update came over a connection. The source address of a datagram can be forged.
     pub is_connected: bool,
 }
 
-/// Where a rule stands.
+/// The list that a rule belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum List {
-    /// In the policy of the zone.
+pub enum RuleList {
+    /// The policy of the zone.
     Zone,
-    /// In the policy for all zones, which is asked next.
+    /// The policy for all zones, evaluated after the zone's own.
     AllZones,
-    /// It is what `key add --update` granted, which is asked last.
+    /// The grant of `key add --update`, evaluated last.
     Grants,
 }
 
-/// Which rule it was.
+/// Identifies a rule by its list and number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
-    /// Where it stands.
-    pub list: List,
-    /// Its number there, from one.
+pub struct RuleRef {
+    /// The list.
+    pub list: RuleList,
+    /// The number in the list, from one.
     pub number: usize,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for RuleRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.list {
-            List::Zone => write!(f, "rule {} of the zone", self.number),
-            List::AllZones => write!(f, "rule {} of those for all zones", self.number),
-            List::Grants => f.write_str("the grant of updates to the key"),
+            RuleList::Zone => write!(f, "rule {} of the zone", self.number),
+            RuleList::AllZones => write!(f, "rule {} for all zones", self.number),
+            RuleList::Grants => f.write_str("the grant of updates to the key"),
         }
     }
 }
 
-/// What is said of one owner and type.
+/// The decision on one owner and type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Decision {
     /// It may be written.
     Granted {
-        /// By which rule.
-        by: Place,
-        /// Records of the type that the owner may have for one more to be added.
+        /// The rule that grants it.
+        by: RuleRef,
+        /// Records of this type that the owner may have.
         records_max: Option<NonZeroU16>,
     },
-    /// It may not.
+    /// It may not be written.
     Denied {
-        /// By which rule.
-        by: Place,
+        /// The rule that denies it.
+        by: RuleRef,
     },
-    /// The daemon of a rule has the word, and has not been asked or did not answer: it may not.
+    /// It may not be written: the daemon of a rule decides, and was not asked or did not answer.
     Unanswered {
-        /// Of which rule.
-        by: Place,
+        /// The rule with the daemon.
+        by: RuleRef,
     },
-    /// No rule says anything: it may not.
+    /// It may not be written: no rule matches.
     Unmatched,
-    /// The key is granted updates, which does not take in the SOA and the NS of the apex: a rule has to name them.
+    /// It may not be written: a grant of updates does not include SOA and NS at the apex. A rule must name them.
     Protected,
-    /// No rule can grant it: the type is for those who sign.
+    /// It may not be written, whatever the rules: only the signer of the zone writes this type.
     Never,
 }
 
@@ -87,42 +87,29 @@ impl fmt::Display for Decision {
             Self::Denied { by } => write!(f, "denied by {by}"),
             Self::Unanswered { by } => write!(
                 f,
-                "depends on the daemon of {by}, which the node that takes the update asks: denied if it does not answer"
+                "depends on the daemon of {by}, which the node that receives the update asks: denied without an answer"
             ),
             Self::Unmatched => f.write_str("denied: no rule grants it"),
             Self::Protected => f.write_str(
-                "denied: the grant of updates to the key does not take in the SOA and the NS of the apex; a rule has \
-                 to name them",
+                "denied: the grant of updates to the key does not include SOA and NS at the apex; a rule must name \
+                 them",
             ),
-            Self::Never => f.write_str("denied: records of DNSSEC are for who signs the zone, whatever rules say"),
+            Self::Never => {
+                f.write_str("denied: only the signer of the zone writes this DNSSEC type, whatever the rules")
+            }
         }
     }
 }
 
 impl Decision {
-    /// Whether it may be written.
+    /// Whether the record may be written.
     #[must_use]
     pub const fn is_granted(self) -> bool {
         matches!(self, Self::Granted { .. })
     }
 }
 
-/// Types that a client may neither add nor delete.
-///
-/// - RRSIG, NSEC, NSEC3: who signs makes them; RFC 3007 3.1.1 forbids NSEC's predecessor in updates for that reason.
-///   They cannot be right in a zone that is not signed. BIND lets RRSIGs in at the apex, for key signing keys that are
-///   kept off line; there is no such use here until zones are signed.
-/// - NSEC3PARAM says that a complete NSEC3 chain is there (RFC 5155 4): in a zone that is not signed there is none.
-/// - DNSKEY at the apex makes the zone one that is signed elsewhere ("presigned"), and every later update of it would
-///   be refused; and elsewhere it has no meaning (RFC 4034 2). Such a zone comes in whole, as a file or by transfer.
-///
-/// DS, CDS, CDNSKEY and ZONEMD may be updated like other data. The prescan refuses a DS at the apex.
-#[must_use]
-pub const fn is_never_written(rtype: Rtype) -> bool {
-    matches!(rtype, Rtype::RRSIG | Rtype::NSEC | Rtype::NSEC3 | Rtype::NSEC3PARAM | Rtype::DNSKEY)
-}
-
-/// All that decides about the updates of one zone, in the order in which it is asked.
+/// Everything that decides about updates of one zone, in order of evaluation.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules<'p> {
     /// The apex of the zone.
@@ -131,11 +118,11 @@ pub struct Rules<'p> {
     pub zone: Option<&'p Policy>,
     /// The policy for all zones.
     pub all_zones: Option<&'p Policy>,
-    /// Whether the key was granted updates as such, and how far that goes.
+    /// The grant of updates to the key.
     pub grant: UpdateGrant,
 }
 
-/// What a key was granted beside all rules.
+/// A grant of updates to a key, independent of rules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UpdateGrant {
     /// Nothing.
@@ -146,75 +133,77 @@ pub enum UpdateGrant {
     Whole,
 }
 
-/// The rules of one zone, as far as they are about one requestor.
+/// Evaluates the rules of one zone for one requestor.
 #[derive(Debug)]
-pub struct Judge<'p> {
+pub struct PolicyEvaluator<'p> {
     rules: Rules<'p>,
     key: NameRef<'p>,
-    about: Vec<(Place, &'p Rule)>,
-    /// The names of the requestor's address and of its 6to4 prefix, where rules ask for them.
+    /// The rules that apply to the requestor, in order.
+    matching: Vec<(RuleRef, &'p Rule)>,
+    /// The names of the requestor's address and of its 6to4 prefix, if a rule needs them.
     reverse: Option<Name>,
     prefix: Option<Name>,
-    external: Option<&'p External>,
+    external: Option<&'p DaemonAnswers>,
 }
 
 impl<'p> Rules<'p> {
-    /// Picks what is about this requestor.
+    /// Selects the rules that apply to this requestor.
     #[must_use]
-    pub fn judge(self, requestor: Requestor<'p>) -> Judge<'p> {
-        let (about, key) = (Vec::new(), requestor.key);
-        let mut judge = Judge { rules: self, key, about, reverse: None, prefix: None, external: None };
+    pub fn evaluator(self, requestor: Requestor<'p>) -> PolicyEvaluator<'p> {
+        let (matching, key) = (Vec::new(), requestor.key);
+        let mut evaluator = PolicyEvaluator { rules: self, key, matching, reverse: None, prefix: None, external: None };
         let source = requestor.source.to_canonical();
-        for (list, policy) in [(List::Zone, self.zone), (List::AllZones, self.all_zones)] {
+        for (list, policy) in [(RuleList::Zone, self.zone), (RuleList::AllZones, self.all_zones)] {
             for (index, rule) in policy.into_iter().flat_map(|policy| policy.rules_of(requestor.key)) {
-                let is_about = match rule.scope {
+                let applies = match rule.scope {
                     Scope::TcpSelf | Scope::SixToFourSelf if !requestor.is_connected => false,
                     Scope::TcpSelf => {
-                        rule.identity.matches(judge.reverse.get_or_insert_with(|| reverse_name(source)).as_ref())
+                        rule.identity.matches(evaluator.reverse.get_or_insert_with(|| reverse_name(source)).as_ref())
                     }
                     Scope::SixToFourSelf => {
-                        rule.identity.matches(judge.prefix.get_or_insert_with(|| six_to_four_name(source)).as_ref())
+                        rule.identity.matches(evaluator.prefix.get_or_insert_with(|| six_to_four_name(source)).as_ref())
                     }
                     _ => rule.identity.matches(requestor.key),
                 };
-                if is_about {
-                    judge.about.push((Place { list, number: index + 1 }, rule));
+                if applies {
+                    evaluator.matching.push((RuleRef { list, number: index + 1 }, rule));
                 }
             }
         }
-        judge
+        evaluator
     }
 }
 
-impl<'p> Judge<'p> {
-    /// With what daemons said about the update.
+impl<'p> PolicyEvaluator<'p> {
+    /// Adds the answers of daemons about the update.
     #[must_use]
-    pub fn with_external(mut self, external: &'p External) -> Self {
+    pub fn with_external(mut self, external: &'p DaemonAnswers) -> Self {
         self.external = Some(external);
         self
     }
 
-    /// The daemon whose word a rule takes.
-    pub(crate) fn socket(&self, place: Place) -> Option<&'p SocketPath> {
-        self.about.iter().find(|(there, _)| *there == place).and_then(|(_, rule)| rule.scope.socket())
+    /// The socket of the daemon of a rule.
+    pub(crate) fn socket(&self, rule_ref: RuleRef) -> Option<&'p SocketPath> {
+        self.matching.iter().find(|(found, _)| *found == rule_ref).and_then(|(_, rule)| rule.scope.socket())
     }
 }
 
-impl Judge<'_> {
-    /// The first rule that matches decides (as BIND has it).
+impl PolicyEvaluator<'_> {
+    /// Decides by the first rule that matches, like BIND.
     #[must_use]
     pub fn decide(&self, owner: NameRef<'_>, rtype: Rtype) -> Decision {
         if is_never_written(rtype) { Decision::Never } else { self.decide_by_rules(owner, rtype) }
     }
 
-    /// As [`Self::decide`], of what goes with all else that an owner has.
+    /// Like [`Self::decide`], for a record that is deleted together with everything else at its owner: types that are
+    /// never written are not refused.
     pub(crate) fn decide_by_rules(&self, owner: NameRef<'_>, rtype: Rtype) -> Decision {
-        for &(by, rule) in &self.about {
+        for &(by, rule) in &self.matching {
             let Some(records_max) = rule.of_type(rtype) else { continue };
             let is_in = match &rule.scope {
-                // Who has the word is not passed over: what comes behind may say more, or less, than he would.
-                Scope::External(socket) => match self.external.and_then(|said| said.said(socket, owner, rtype)) {
-                    Some(said) => said,
+                // Without the daemon's answer, later rules must not decide: they might grant or deny more than it.
+                Scope::External(socket) => match self.external.and_then(|answers| answers.get(socket, owner, rtype)) {
+                    Some(is_granted) => is_granted,
                     None => return Decision::Unanswered { by },
                 },
                 scope => self.is_in(scope, owner),
@@ -228,24 +217,24 @@ impl Judge<'_> {
         match (self.rules.grant, rtype) {
             (UpdateGrant::None, _) => Decision::Unmatched,
             (UpdateGrant::BelowApex, Rtype::SOA | Rtype::NS) if owner == self.rules.apex => Decision::Protected,
-            _ => Decision::Granted { by: Place { list: List::Grants, number: 1 }, records_max: None },
+            _ => Decision::Granted { by: RuleRef { list: RuleList::Grants, number: 1 }, records_max: None },
         }
     }
 
-    /// Whether any rule could grant anything.
+    /// Whether any rule could grant this requestor anything.
     #[must_use]
     pub fn may_grant(&self) -> bool {
-        self.rules.grant != UpdateGrant::None || self.about.iter().any(|(_, rule)| rule.effect == Effect::Grant)
+        self.rules.grant != UpdateGrant::None || self.matching.iter().any(|(_, rule)| rule.effect == Effect::Grant)
     }
 
-    /// What may be done at most: each number from the first limit that has it.
+    /// The limits of the key: each number comes from the first limit that sets it.
     #[must_use]
     pub fn limits(&self) -> KeyLimits {
         let mut limits = KeyLimits::none(Identity::of_name(self.key));
         for policy in [self.rules.zone, self.rules.all_zones].into_iter().flatten() {
             for of_key in policy.limits().iter().filter(|limits| limits.identity.matches(self.key)) {
-                for (place, (_, number)) in limits.numbers_mut().into_iter().zip(of_key.numbers()) {
-                    *place = place.or(number);
+                for (limit, (_, number)) in limits.numbers_mut().into_iter().zip(of_key.numbers()) {
+                    *limit = limit.or(number);
                 }
             }
         }
@@ -257,10 +246,10 @@ impl Judge<'_> {
         self.rules.apex
     }
 
-    /// The rule of a place.
+    /// The rule that `rule_ref` identifies.
     #[must_use]
-    pub fn rule(&self, place: Place) -> Option<&Rule> {
-        self.about.iter().find(|(there, _)| *there == place).map(|(_, rule)| *rule)
+    pub fn rule(&self, rule_ref: RuleRef) -> Option<&Rule> {
+        self.matching.iter().find(|(found, _)| *found == rule_ref).map(|(_, rule)| *rule)
     }
 
     fn is_in(&self, scope: &Scope, owner: NameRef<'_>) -> bool {

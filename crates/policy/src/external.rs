@@ -1,5 +1,5 @@
-//! What the daemons of `external` rules are asked, and what they said. Whoever takes an update asks those of its own
-//! machine; the answers go with the update to the leader, which knows no sockets.
+//! Questions to the daemons of `external` rules, and their answers. The node that receives an update asks the daemons
+//! on its own machine. The answers go to the leader with the update; the leader asks no daemon.
 
 use crate::limits::{EXTERNAL_QUESTIONS_MAX, SOCKET_PATH_BYTES_MAX};
 use core::fmt;
@@ -11,12 +11,12 @@ use zone::codec::{DecodeError, Decoder, Encoder};
 /// The shortest answer: a path and its length, the root, a type, yes or no.
 const ANSWER_BYTES_MIN: usize = 4 + 1 + 1 + 2 + 1;
 
-/// Where a daemon listens: a Unix socket, by its absolute path, on each machine that takes updates.
+/// The absolute path of the Unix socket of a daemon, the same on every machine that receives updates.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct SocketPath(String);
 
 impl SocketPath {
-    /// A path; `None` when it is not absolute, too long for a socket, or not to be written as one word.
+    /// Returns `None` for a path that is not absolute, too long for a socket, or not printable as one word.
     #[must_use]
     pub fn new(path: &str) -> Option<Self> {
         let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\');
@@ -31,17 +31,17 @@ impl SocketPath {
     }
 }
 
-/// As the identity of a rule has it.
+/// The form in the identity of a rule.
 impl fmt::Display for SocketPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "local:{}", self.0)
     }
 }
 
-/// One question: may this be written? Who asks is the same for a whole update.
+/// A question to a daemon: may this owner and type be written? The requestor is the same for the whole update.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Question {
-    /// Who is asked.
+    /// The socket of the daemon.
     pub socket: SocketPath,
     /// The owner, in lower case.
     pub owner: Name,
@@ -49,23 +49,23 @@ pub struct Question {
     pub rtype: Rtype,
 }
 
-/// What daemons said about one update. What none said anything about is denied.
+/// The answers of daemons about one update. A record without an answer is denied.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct External {
+pub struct DaemonAnswers {
     answers: BTreeMap<Question, bool>,
 }
 
-impl External {
-    /// Notes an answer; one more than [`EXTERNAL_QUESTIONS_MAX`] is dropped.
-    pub fn put(&mut self, question: Question, is_granted: bool) {
+impl DaemonAnswers {
+    /// Adds an answer, unless there are [`EXTERNAL_QUESTIONS_MAX`] already.
+    pub fn insert(&mut self, question: Question, is_granted: bool) {
         if self.answers.len() < EXTERNAL_QUESTIONS_MAX {
             self.answers.insert(question, is_granted);
         }
     }
 
-    /// What was said of it.
+    /// The answer about this owner and type.
     #[must_use]
-    pub fn said(&self, socket: &SocketPath, owner: NameRef<'_>, rtype: Rtype) -> Option<bool> {
+    pub fn get(&self, socket: &SocketPath, owner: NameRef<'_>, rtype: Rtype) -> Option<bool> {
         if self.answers.is_empty() {
             return None;
         }
@@ -73,13 +73,13 @@ impl External {
         self.answers.get(&question).copied()
     }
 
-    /// How much was said.
+    /// Number of answers.
     #[must_use]
     pub fn len(&self) -> usize {
         self.answers.len()
     }
 
-    /// Whether nobody was asked, or nobody said anything.
+    /// Whether there are no answers.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.answers.is_empty()
@@ -99,7 +99,7 @@ impl External {
     /// Reads the replicated form.
     ///
     /// # Errors
-    /// [`DecodeError`] when these are not its bytes.
+    /// [`DecodeError`] when the bytes are not the encoding of answers.
     pub fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         let count = from.count(EXTERNAL_QUESTIONS_MAX, ANSWER_BYTES_MIN)?;
         let mut answers = BTreeMap::new();
@@ -107,7 +107,7 @@ impl External {
             let socket = decode_socket(from)?;
             let owner = from.name()?;
             let question = Question { socket, rtype: Rtype(from.u16()?), owner };
-            // One way to write each: in order, and in lower case.
+            // Ascending order and lower case: each set of answers has one encoding.
             let is_next = answers.last_key_value().is_none_or(|(last, _)| *last < question);
             if !is_next || question.owner.as_bytes().iter().any(u8::is_ascii_uppercase) {
                 return Err(DecodeError::Unknown);

@@ -1,41 +1,41 @@
-//! Who may write what: the update policy of a zone, and what it says of one update. Pure functions; knows neither
-//! consensus nor I/O.
+//! Update policies: which keys may write which names and types, and whether a policy allows a given update. Pure
+//! functions without consensus or I/O.
 //!
 //! ```text
 //!   text (rules as BIND writes them) --> Policy --> decide (one owner and type) --> permit (a whole update)
 //! ```
 //!
-//! Whoever asks hears the same: the node that received an update, to refuse it early; the leader, whose word counts;
-//! and `catamaran policy check`, which explains it. What is not granted is denied.
+//! Three callers get the same decision: the node that received an update, to refuse it early; the leader, whose
+//! decision counts; and `catamaran policy check`, which explains it. Everything that no rule grants is denied.
 #![forbid(unsafe_code)]
 
 pub mod limits;
 
-// What there is to say, and how it is written.
+// Rules, their text and their encoding.
 mod codec;
 mod rule;
 pub mod text;
-pub use rule::{Effect, Identity, KeyLimits, Rule, RuleType, Scope};
+pub use rule::{Effect, Identity, KeyLimits, Rule, RuleType, Scope, is_never_written};
 
-// Rules in their order.
+// Ordered rules of one policy.
 mod table;
 pub use table::{Policy, PolicyError};
 mod revision;
 pub use revision::Revision;
 
-// What others say.
+// Answers of the daemons of `external` rules.
 mod external;
-pub use external::{External, Question, SocketPath};
+pub use external::{DaemonAnswers, Question, SocketPath};
 
-// What an update is, as far as rules are about it.
+// The parts of an update and of a zone that rules look at.
 mod update;
 pub use update::{Step, ZoneLimits, ZoneRead};
 
-// What all that comes to.
+// Decisions: for one record, and for a whole update.
 mod address;
 mod decide;
 mod permit;
-pub use decide::{Decision, Judge, List, Place, Requestor, Rules, UpdateGrant, is_never_written};
+pub use decide::{Decision, PolicyEvaluator, Requestor, RuleList, RuleRef, Rules, UpdateGrant};
 pub use permit::{Denied, Permit};
 
 #[cfg(test)]

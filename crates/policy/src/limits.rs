@@ -1,22 +1,22 @@
-//! Every bound of an update policy, and of what one update reads to be judged.
+//! Every bound of an update policy and of its evaluation.
 
 /// Rules of one policy.
 pub const POLICY_RULES_MAX: usize = 10_000;
-/// Rules of one policy that can concern one and the same key: each record of an update is held against all of them, on
-/// the thread of the leader.
+/// Rules of one policy that can apply to the same key. The leader's thread checks each record of an update against all
+/// of them.
 pub const KEY_RULES_MAX: usize = 256;
-/// Types that one rule names.
+/// Types in one rule.
 pub const RULE_TYPES_MAX: usize = 64;
-/// Limits of one policy.
+/// `limit` lines of one policy.
 pub const POLICY_LIMITS_MAX: usize = 1_000;
-/// Bytes of one encoded policy: it is one entry of the log.
+/// Bytes of one encoded policy, which is one log entry.
 pub const POLICY_BYTES_MAX: usize = 1 << 20;
 /// Bytes of all encoded policies together.
 pub const POLICIES_BYTES_MAX: usize = 64 << 20;
-/// Bytes of the path of a socket: what the kernel takes (`sun_path`, with the byte that ends it).
+/// Bytes of a socket path: the kernel's `sun_path` without its terminating byte.
 pub const SOCKET_PATH_BYTES_MAX: usize = 107;
-/// Questions to the daemons of `external` rules about one update. An update of more is refused.
+/// Questions to the daemons of `external` rules about one update. An update that needs more is refused.
 pub const EXTERNAL_QUESTIONS_MAX: usize = 1_000;
-/// Records that one update may read from the zone, deleted or not: a bound on the leader's time and memory for one
-/// update, whose owners may all hold large RRsets.
+/// Zone records that one update may read, deleted or not. It bounds the leader's time and memory for an update whose
+/// owners all have large RRsets.
 pub const UPDATE_TOUCHED_RECORDS_MAX: usize = 100_000;

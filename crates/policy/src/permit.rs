@@ -1,6 +1,6 @@
-//! What the rules say of a whole update.
+//! Decides whether a requestor may make a whole update.
 
-use crate::decide::{Decision, Judge};
+use crate::decide::{Decision, PolicyEvaluator};
 use crate::external::Question;
 use crate::limits::{EXTERNAL_QUESTIONS_MAX, UPDATE_TOUCHED_RECORDS_MAX};
 use crate::update::{Step, ZoneLimits, ZoneRead};
@@ -13,7 +13,7 @@ use wire::number::Rtype;
 use wire::rdata::rdata_eq;
 use zone::RecordRef;
 
-/// What an update that may be made may bring about at most.
+/// The limits that a permitted update must keep.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Permit {
     records_max: BTreeMap<(Name, Rtype), NonZeroU16>,
@@ -23,14 +23,14 @@ pub struct Permit {
     zone: ZoneLimits,
 }
 
-/// Why an update may not be made. One record that is denied is enough.
+/// Why an update is denied. One denied record is enough.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Denied {
     /// No rule grants this requestor anything in this zone.
     NothingGranted,
-    /// More records than the limit of the requestor.
+    /// The update has more records than the limit of the key.
     UpdateRecords,
-    /// More bytes than the limit of the requestor.
+    /// The message has more bytes than the limit of the key.
     UpdateBytes,
     /// A record may not be written.
     Record {
@@ -38,7 +38,7 @@ pub enum Denied {
         owner: Name,
         /// Its type.
         rtype: Rtype,
-        /// What was decided.
+        /// The decision.
         decision: Decision,
     },
 }
@@ -58,7 +58,7 @@ impl fmt::Display for Denied {
 }
 
 impl Permit {
-    /// Nothing is limited.
+    /// Limits nothing.
     #[must_use]
     pub const fn unlimited() -> Self {
         Self { records_max: BTreeMap::new(), name_records_max: None, zone_records_max: None, zone: ZoneLimits::NONE }
@@ -98,16 +98,15 @@ impl Permit {
     }
 }
 
-impl Judge<'_> {
-    /// Holds each step of an update against the rules, in their order, before any prerequisite is looked at: who may
-    /// not write is told nothing of what the zone holds (RFC 2136 3.3 stands behind 3.2; BIND does as here). `bytes`
-    /// is the length of the message.
+impl PolicyEvaluator<'_> {
+    /// Checks each step of an update, in order. Callers do so before they evaluate prerequisites, so that a client
+    /// without permission learns nothing about the zone (RFC 2136 checks permissions in 3.3, after prerequisites in
+    /// 3.2; BIND deviates in the same way). `bytes` is the length of the message.
     ///
-    /// Without a zone only what is certain is denied: what goes with "delete all of this name" depends on what the
-    /// name has.
+    /// Without a zone, steps whose outcome depends on the zone pass, such as "delete all RRsets of a name".
     ///
     /// # Errors
-    /// [`Denied`] says why.
+    /// [`Denied`] with the reason.
     pub fn permit<Z: ZoneRead>(&self, steps: &[Step], bytes: usize, zone: Option<&Z>) -> Result<Permit, Denied> {
         if !self.may_grant() {
             return Err(Denied::NothingGranted);
@@ -124,7 +123,7 @@ impl Judge<'_> {
             zone_records_max: limits.zone_records_max,
             ..Permit::unlimited()
         };
-        let (mut emptied, mut looked_at) = (BTreeSet::new(), BTreeSet::new());
+        let (mut emptied, mut checked) = (BTreeSet::new(), BTreeSet::new());
         for step in steps {
             match step {
                 Step::Add { owner, rtype, .. } => {
@@ -132,16 +131,17 @@ impl Judge<'_> {
                         permit.records_max.insert((owner.clone(), *rtype), max);
                     }
                 }
-                // `named` 9.18 judges these by the records that are there: where there is none nothing is denied.
+                // `named` 9.18 checks deletions of PTR and SRV against the existing records. Without any, it
+                // denies nothing.
                 Step::DeleteRrset(owner, rtype @ (Rtype::PTR | Rtype::SRV)) => {
-                    let is_new = looked_at.insert((owner, *rtype, None));
-                    if is_new && zone.is_some_and(|zone| is_there(zone, owner, *rtype, None)) {
+                    let is_new = checked.insert((owner, *rtype, None));
+                    if is_new && zone.is_some_and(|zone| has_record(zone, owner, *rtype, None)) {
                         self.granted(owner, *rtype)?;
                     }
                 }
                 Step::DeleteRecord(owner, rtype @ (Rtype::PTR | Rtype::SRV), rdata) => {
-                    let is_new = looked_at.insert((owner, *rtype, Some(rdata)));
-                    if is_new && zone.is_some_and(|zone| is_there(zone, owner, *rtype, Some(rdata))) {
+                    let is_new = checked.insert((owner, *rtype, Some(rdata)));
+                    if is_new && zone.is_some_and(|zone| has_record(zone, owner, *rtype, Some(rdata))) {
                         self.granted(owner, *rtype)?;
                     }
                 }
@@ -158,11 +158,11 @@ impl Judge<'_> {
         Ok(permit)
     }
 
-    /// What daemons have to be asked before it is known whether the update may be made, as far as what they said
-    /// already leads: the next rules are asked when these have been.
+    /// The questions to ask daemons next. Answers can lead to further questions about later rules, so callers repeat
+    /// this until it returns none.
     pub fn questions<Z: ZoneRead>(&self, steps: &[Step], zone: &Z) -> BTreeSet<Question> {
         let mut questions = BTreeSet::new();
-        let mut note = |owner: &Name, rtype, decision| {
+        let mut add = |owner: &Name, rtype, decision| {
             if let Decision::Unanswered { by } = decision
                 && let Some(socket) = self.socket(by)
                 && questions.len() < EXTERNAL_QUESTIONS_MAX
@@ -175,10 +175,10 @@ impl Judge<'_> {
             match step {
                 Step::Add { owner, rtype, .. }
                 | Step::DeleteRrset(owner, rtype)
-                | Step::DeleteRecord(owner, rtype, _) => note(owner, *rtype, self.decide(owner.as_ref(), *rtype)),
+                | Step::DeleteRecord(owner, rtype, _) => add(owner, *rtype, self.decide(owner.as_ref(), *rtype)),
                 Step::DeleteName(owner) => {
                     for rtype in deletable_types(zone, owner) {
-                        note(owner, rtype, self.decide_by_rules(owner.as_ref(), rtype));
+                        add(owner, rtype, self.decide_by_rules(owner.as_ref(), rtype));
                     }
                 }
             }
@@ -193,13 +193,12 @@ impl Judge<'_> {
         }
     }
 
-    /// "Delete all of this name" needs a grant of each type that the name has now, as in BIND; but for what signs the
-    /// rest, which goes with it.
+    /// "Delete all RRsets of a name" needs a grant for each type at the name, as in BIND, except for RRSIG and NSEC.
     fn name_granted<Z: ZoneRead>(&self, owner: &Name, zone: &Z) -> Result<(), Denied> {
         for rtype in deletable_types(zone, owner) {
             match self.decide_by_rules(owner.as_ref(), rtype) {
                 Decision::Granted { .. } => {}
-                // RFC 2136 3.4.2.3: the SOA and the NS of the apex stay whatever is deleted there.
+                // RFC 2136 3.4.2.3: this step does not delete SOA and NS at the apex.
                 Decision::Protected if owner.as_ref() == self.apex() => {}
                 decision => return Err(Denied::Record { owner: owner.clone(), rtype, decision }),
             }
@@ -208,10 +207,10 @@ impl Judge<'_> {
     }
 }
 
-/// The types that a name has, but for what signs the rest.
+/// The types at a name, except RRSIG and NSEC.
 fn deletable_types<Z: ZoneRead>(zone: &Z, owner: &Name) -> BTreeSet<Rtype> {
     let mut rtypes = BTreeSet::new();
-    look_at(zone, owner, |record| {
+    any_record(zone, owner, |record| {
         if !matches!(record.rtype, Rtype::RRSIG | Rtype::NSEC) {
             rtypes.insert(record.rtype);
         }
@@ -220,15 +219,15 @@ fn deletable_types<Z: ZoneRead>(zone: &Z, owner: &Name) -> BTreeSet<Rtype> {
     rtypes
 }
 
-/// Whether the zone has a record of this owner and type, and of this rdata where there is one.
-fn is_there<Z: ZoneRead>(zone: &Z, owner: &Name, rtype: Rtype, rdata: Option<&[u8]>) -> bool {
-    look_at(zone, owner, |record| {
+/// Whether the zone has a record of this owner and type, and with this rdata if it is given.
+fn has_record<Z: ZoneRead>(zone: &Z, owner: &Name, rtype: Rtype, rdata: Option<&[u8]>) -> bool {
+    any_record(zone, owner, |record| {
         record.rtype == rtype && rdata.is_none_or(|rdata| rdata_eq(rtype, record.rdata, rdata))
     })
 }
 
-/// Shows the records of a name until one is `wanted`; true when one was.
-fn look_at<Z: ZoneRead>(zone: &Z, owner: &Name, mut wanted: impl FnMut(RecordRef<'_>) -> bool) -> bool {
+/// Whether a record of the name is `wanted`. Stops at the first.
+fn any_record<Z: ZoneRead>(zone: &Z, owner: &Name, mut wanted: impl FnMut(RecordRef<'_>) -> bool) -> bool {
     let (mut touched, mut found) = (0, false);
     zone.records_at(owner.as_ref(), &mut |record| {
         found = wanted(record);

@@ -1,4 +1,4 @@
-//! What tells rules from other rules: who changes some names those that he started from.
+//! Identifies the contents of a policy. A client that changes rules names the revision that it started from.
 
 use crate::table::Policy;
 use core::fmt;
@@ -6,7 +6,7 @@ use core::str::FromStr;
 use ring::digest::{SHA256, digest};
 use zone::codec::Encoder;
 
-/// Which rules: the same in whichever cluster, and never that of others by accident.
+/// A hash of the rules of a policy. Equal rules have the same revision in every cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Revision(pub u64);
 
@@ -14,7 +14,7 @@ pub struct Revision(pub u64);
 const DIGITS: usize = 16;
 
 impl Policy {
-    /// Which rules these are; those of a zone without any have one too.
+    /// The revision of these rules. An empty policy has one too.
     #[must_use]
     pub fn revision(&self) -> Revision {
         let mut out = Encoder::new();
@@ -46,7 +46,7 @@ mod tests {
     use crate::text::parse_policy;
 
     #[test]
-    fn a_revision_is_of_what_the_rules_say() {
+    fn a_revision_depends_only_on_the_rules() {
         let revision = |text: &str| parse_policy(text).unwrap().revision();
         let one = revision("grant key. zonesub A;");
         assert_eq!(revision("# with a comment\n grant \"KEY\"  zonesub A ;"), one);

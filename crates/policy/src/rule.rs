@@ -1,31 +1,30 @@
-//! What a rule says: who, where, which types. The rules are BIND's, and so is their text.
+//! A rule: which key, which owners, which types. Rules and their text are those of BIND.
 
-use crate::decide::is_never_written;
 use crate::external::SocketPath;
 use core::fmt;
 use core::num::NonZeroU16;
 use wire::name::{Name, NameRef};
 use wire::number::Rtype;
 
-/// Whether a rule that matches lets a record pass.
+/// Whether a matching rule allows the record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
-    /// It does.
+    /// Allows it.
     Grant,
-    /// It does not.
+    /// Denies it.
     Deny,
 }
 
-/// Whom a rule concerns.
+/// The keys that a rule applies to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Identity {
-    /// Who has this name, in lower case.
+    /// The key of this name, in lower case.
     Exact(Name),
-    /// Who has a name below this one, in lower case: `*.example.` in text.
+    /// All keys below this name, in lower case: `*.example.` in text.
     Below(Name),
 }
 
-/// Which owners a rule concerns.
+/// The owners that a rule applies to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Scope {
     /// This name.
@@ -42,56 +41,56 @@ pub enum Scope {
     SelfSub,
     /// All names below that of the key.
     SelfWild,
-    /// The name in `in-addr.arpa` or `ip6.arpa` of the address that the update comes from over TCP. The identity is
-    /// held against that name too, not against that of the key.
+    /// The name in `in-addr.arpa` or `ip6.arpa` of the source address of an update over TCP. The identity is compared
+    /// to that name too, not to the name of the key.
     TcpSelf,
-    /// As [`Self::TcpSelf`], of the 6to4 prefix (RFC 3056) of the address.
+    /// Like [`Self::TcpSelf`], with the name of the address's 6to4 prefix (RFC 3056).
     SixToFourSelf,
-    /// What a daemon says of each owner and type, whoever asks.
+    /// The owners that a daemon grants. Applies to all keys.
     External(SocketPath),
 }
 
-/// A type that a rule names.
+/// A type in a rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RuleType {
     /// The type; ANY stands for all.
     pub rtype: Rtype,
-    /// Records of this type that an owner may have for one more to be added.
+    /// Records of this type that an owner may have.
     pub records_max: Option<NonZeroU16>,
 }
 
 /// One rule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rule {
-    /// What follows when it matches.
+    /// The effect if the rule matches.
     pub effect: Effect,
-    /// Whom it concerns.
+    /// The keys it applies to.
     pub identity: Identity,
-    /// Which owners.
+    /// The owners it applies to.
     pub scope: Scope,
-    /// Which types. None: all but SOA, NS and RRSIG, as in BIND.
+    /// The types it applies to. If empty: all but SOA, NS and RRSIG, as in BIND.
     pub types: Vec<RuleType>,
 }
 
-/// What a key may do at most, whatever rules grant it.
+/// Limits for keys, independent of rules.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeyLimits {
-    /// Whom it concerns, by the name of the key.
+    /// The keys they apply to.
     pub identity: Identity,
     /// Records in the update section of one update.
     pub update_records_max: Option<u32>,
     /// Bytes of one message.
     pub update_bytes_max: Option<u32>,
-    /// Records that an owner may have after an update that adds to it.
+    /// Records that an owner may have after an update that adds records to it.
     pub name_records_max: Option<u32>,
     /// Records that the zone may have after an update that makes it larger.
     pub zone_records_max: Option<u32>,
 }
 
 impl Identity {
-    /// Whoever has a key.
+    /// Every key.
     #[must_use]
-    pub fn anybody() -> Self {
+    pub fn any_key() -> Self {
         Self::Below(Name::root())
     }
 
@@ -104,7 +103,7 @@ impl Identity {
         }
     }
 
-    /// Whether `name` is whom this is about.
+    /// Whether `name` is among the keys.
     #[must_use]
     pub fn matches(&self, name: NameRef<'_>) -> bool {
         match self {
@@ -114,13 +113,13 @@ impl Identity {
     }
 }
 
-/// Whether a name is below another and not that name itself.
+/// Whether `name` is below `above` and not equal to it.
 pub(crate) fn is_below(name: NameRef<'_>, above: NameRef<'_>) -> bool {
     name.as_bytes().len() > above.as_bytes().len() && name.is_at_or_below(above)
 }
 
 impl Scope {
-    /// The word for it.
+    /// The keyword in text.
     #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
@@ -137,7 +136,7 @@ impl Scope {
         }
     }
 
-    /// Whose word it takes, beside the rule.
+    /// The socket of the daemon of an external rule.
     #[must_use]
     pub const fn socket(&self) -> Option<&SocketPath> {
         match self {
@@ -146,7 +145,7 @@ impl Scope {
         }
     }
 
-    /// Whether the identity is that of an address, not of a key.
+    /// Whether the identity is compared to the name of an address, not of a key.
     #[must_use]
     pub const fn is_of_address(&self) -> bool {
         matches!(self, Self::TcpSelf | Self::SixToFourSelf)
@@ -154,20 +153,20 @@ impl Scope {
 }
 
 impl Rule {
-    /// What the rule says of the number of records of a type; `None`: it is not about the type.
+    /// The maximum number of records of a type, if it has one. Outer `None`: the rule does not apply to the type.
     #[must_use]
     pub fn of_type(&self, rtype: Rtype) -> Option<Option<NonZeroU16>> {
         if self.types.is_empty() {
             return (!matches!(rtype, Rtype::SOA | Rtype::NS | Rtype::RRSIG)).then_some(None);
         }
         let named = |wanted: Rtype| self.types.iter().find(|named| named.rtype == wanted);
-        // A type that is named beside ANY has its own maximum.
+        // A type that is listed next to ANY has its own maximum.
         named(rtype).or_else(|| named(Rtype::ANY)).map(|named| named.records_max)
     }
 
-    /// A type that the rule grants although no rule can ([`is_never_written`]).
+    /// A type in a `grant` rule that no rule can grant ([`is_never_written`]).
     #[must_use]
-    pub fn grants_in_vain(&self) -> Option<RuleType> {
+    pub fn ineffective_grant(&self) -> Option<RuleType> {
         let mut types = self.types.iter().copied();
         if self.effect == Effect::Grant { types.find(|named| is_never_written(named.rtype)) } else { None }
     }
@@ -191,7 +190,7 @@ impl fmt::Display for Identity {
     }
 }
 
-/// Names go in quotes: they may hold what would end a word.
+/// Writes a name in quotes: it may contain characters that would end a word.
 fn quoted(f: &mut fmt::Formatter<'_>, name: &Name) -> fmt::Result {
     write!(f, "\"{}\"", Escaped(name))
 }
@@ -201,12 +200,12 @@ fn wildcard(f: &mut fmt::Formatter<'_>, above: &Name) -> fmt::Result {
     write!(f, "\"*.{rest}\"")
 }
 
-/// A name whose quotes and backslashes survive a quoted string of `named.conf`, where a backslash stands before either.
+/// A name escaped for a quoted string of `named.conf`, in which a backslash escapes quotes.
 struct Escaped<'a>(&'a Name);
 
 impl fmt::Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The name's own form has a backslash before each quote; a quote by its number needs none.
+        // The text form of a name writes a quote as `\"`; `\034` needs no escaping in a quoted string.
         f.write_str(&self.0.to_string().replace("\\\"", "\\034"))
     }
 }
@@ -224,7 +223,7 @@ impl fmt::Display for RuleType {
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.scope {
-            // BIND has the socket in the place of the identity.
+            // BIND puts the socket in the place of the identity.
             Scope::External(socket) => write!(f, "{} \"{socket}\" external *", self.effect)?,
             scope => write!(f, "{} {} {}", self.effect, self.identity, scope.word())?,
         }
@@ -238,7 +237,7 @@ impl fmt::Display for Rule {
                 wildcard(f, above)?;
             }
             Scope::ZoneSub | Scope::External(_) => {}
-            // BIND wants a name here and makes no use of it.
+            // BIND requires a name here and ignores it.
             Scope::SelfName | Scope::SelfSub | Scope::SelfWild | Scope::TcpSelf | Scope::SixToFourSelf => {
                 f.write_str(" .")?;
             }
@@ -263,7 +262,7 @@ impl fmt::Display for KeyLimits {
 }
 
 impl KeyLimits {
-    /// Nothing is limited.
+    /// Limits nothing.
     #[must_use]
     pub const fn none(identity: Identity) -> Self {
         Self {
@@ -275,7 +274,7 @@ impl KeyLimits {
         }
     }
 
-    /// Each number with its word in text.
+    /// Each number with its keyword in text.
     #[must_use]
     pub const fn numbers(&self) -> [(&'static str, Option<u32>); 4] {
         [
@@ -286,7 +285,7 @@ impl KeyLimits {
         ]
     }
 
-    /// The places of the numbers, in the same order.
+    /// The numbers, in the order of [`Self::numbers`].
     pub(crate) const fn numbers_mut(&mut self) -> [&mut Option<u32>; 4] {
         [
             &mut self.update_records_max,
@@ -295,4 +294,19 @@ impl KeyLimits {
             &mut self.zone_records_max,
         ]
     }
+}
+
+/// Types that a client may neither add nor delete.
+///
+/// - RRSIG, NSEC, NSEC3: the signer makes them; RFC 3007 3.1.1 forbids NSEC's predecessor in updates for that reason.
+///   They cannot be right in an unsigned zone. BIND accepts RRSIGs at the apex, made by key signing keys that are kept
+///   offline; that is not supported here.
+/// - NSEC3PARAM announces a complete NSEC3 chain (RFC 5155 4), which an unsigned zone does not have.
+/// - DNSKEY at the apex marks the zone as signed elsewhere ("presigned"), so that every later update would be refused.
+///   At other names it has no meaning (RFC 4034 2). A presigned zone is loaded whole, from a file or by transfer.
+///
+/// DS, CDS, CDNSKEY and ZONEMD may be updated like other data. The prescan refuses a DS at the apex.
+#[must_use]
+pub const fn is_never_written(rtype: Rtype) -> bool {
+    matches!(rtype, Rtype::RRSIG | Rtype::NSEC | Rtype::NSEC3 | Rtype::NSEC3PARAM | Rtype::DNSKEY)
 }

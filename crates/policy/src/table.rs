@@ -1,20 +1,19 @@
-//! The rules of one policy, ready to be asked.
+//! A policy: ordered rules, indexed by key.
 
-use crate::codec;
 use crate::limits::{KEY_RULES_MAX, POLICY_BYTES_MAX, POLICY_LIMITS_MAX, POLICY_RULES_MAX, RULE_TYPES_MAX};
 use crate::rule::{Effect, Identity, KeyLimits, Rule};
 use core::fmt;
 use std::collections::BTreeMap;
 use wire::name::{Name, NameRef};
 
-/// Why rules are no policy.
+/// Why rules cannot form a policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PolicyError {
     /// More than [`POLICY_RULES_MAX`] rules.
     Rules,
-    /// More than [`KEY_RULES_MAX`] rules could concern one key.
+    /// More than [`KEY_RULES_MAX`] rules can apply to one key.
     KeyRules,
-    /// A rule names more than [`RULE_TYPES_MAX`] types.
+    /// A rule has more than [`RULE_TYPES_MAX`] types.
     Types,
     /// More than [`POLICY_LIMITS_MAX`] limits.
     Limits,
@@ -28,7 +27,7 @@ impl fmt::Display for PolicyError {
             Self::Rules => write!(f, "a policy has at most {POLICY_RULES_MAX} rules"),
             Self::KeyRules => write!(
                 f,
-                "at most {KEY_RULES_MAX} rules may concern one key, those with `*` and those for addresses counted in"
+                "at most {KEY_RULES_MAX} rules may apply to one key, including rules with `*` and rules for addresses"
             ),
             Self::Types => write!(f, "a rule names at most {RULE_TYPES_MAX} types"),
             Self::Limits => write!(f, "a policy has at most {POLICY_LIMITS_MAX} limits"),
@@ -37,14 +36,14 @@ impl fmt::Display for PolicyError {
     }
 }
 
-/// The rules for one zone, or for all, in their order; and limits.
+/// Rules and limits, in order, for one zone or for all zones.
 #[derive(Clone, Default, Debug)]
 pub struct Policy {
     rules: Vec<Rule>,
     limits: Vec<KeyLimits>,
-    /// Places of the rules that name one key.
+    /// Indices of the rules for each key that rules name.
     by_key: BTreeMap<Name, Vec<u32>>,
-    /// Places of all other rules.
+    /// Indices of all other rules.
     general: Vec<u32>,
 }
 
@@ -57,10 +56,10 @@ impl PartialEq for Policy {
 impl Eq for Policy {}
 
 impl Policy {
-    /// Puts rules into their order.
+    /// Builds a policy and its index.
     ///
     /// # Errors
-    /// [`PolicyError`] when there are more of something than can be.
+    /// [`PolicyError`] when a limit is exceeded.
     pub fn new(rules: Vec<Rule>, limits: Vec<KeyLimits>) -> Result<Self, PolicyError> {
         if rules.len() > POLICY_RULES_MAX {
             return Err(PolicyError::Rules);
@@ -72,12 +71,12 @@ impl Policy {
             return Err(PolicyError::Types);
         }
         let (mut by_key, mut general) = (BTreeMap::<Name, Vec<u32>>::new(), Vec::new());
-        for (place, rule) in (0..).zip(&rules) {
+        for (index, rule) in (0..).zip(&rules) {
             match &rule.identity {
                 Identity::Exact(key) if !rule.scope.is_of_address() => {
-                    by_key.entry(key.clone()).or_default().push(place);
+                    by_key.entry(key.clone()).or_default().push(index);
                 }
-                _ => general.push(place),
+                _ => general.push(index),
             }
         }
         let longest = by_key.values().map(Vec::len).max().unwrap_or(0);
@@ -85,7 +84,7 @@ impl Policy {
             return Err(PolicyError::KeyRules);
         }
         let policy = Self { rules, limits, by_key, general };
-        if codec::bytes_count(&policy) > POLICY_BYTES_MAX { Err(PolicyError::Bytes) } else { Ok(policy) }
+        if policy.bytes_count() > POLICY_BYTES_MAX { Err(PolicyError::Bytes) } else { Ok(policy) }
     }
 
     /// All rules in their order.
@@ -100,19 +99,13 @@ impl Policy {
         &self.limits
     }
 
-    /// Whether a rule is for a daemon.
+    /// Whether a rule asks a daemon.
     #[must_use]
     pub fn asks_daemons(&self) -> bool {
         self.rules.iter().any(|rule| rule.scope.socket().is_some())
     }
 
-    /// Bytes that it takes in entries and checkpoints.
-    #[must_use]
-    pub fn bytes_count(&self) -> usize {
-        codec::bytes_count(self)
-    }
-
-    /// Whether it says nothing.
+    /// Whether there are no rules and no limits.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.rules.is_empty() && self.limits.is_empty()
@@ -125,15 +118,15 @@ impl Policy {
             .any(|(_, rule)| rule.effect == Effect::Grant && !rule.scope.is_of_address() && rule.identity.matches(key))
     }
 
-    /// The rules that can concern a key, in their order, each with its place.
+    /// The rules that can apply to a key, in order, each with its index.
     pub(crate) fn rules_of(&self, key: NameRef<'_>) -> impl Iterator<Item = (usize, &Rule)> {
         let of_key = self.by_key.get(&key.to_canonical()).map_or(&[][..], Vec::as_slice);
         let mut both = Merge { left: of_key, right: &self.general };
-        core::iter::from_fn(move || both.next()).map(|place| (place as usize, &self.rules[place as usize]))
+        core::iter::from_fn(move || both.next()).map(|index| (index as usize, &self.rules[index as usize]))
     }
 }
 
-/// Two ascending lists as one.
+/// Merges two ascending lists.
 struct Merge<'a> {
     left: &'a [u32],
     right: &'a [u32],

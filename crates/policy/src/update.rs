@@ -1,4 +1,4 @@
-//! What the rules are held against: the steps of an update, the zone that they change, and the limits of that zone.
+//! The input of an evaluation: the steps of an update, the zone that they change, and the limits of that zone.
 
 use std::ops::ControlFlow;
 use wire::name::{Name, NameRef};
@@ -27,16 +27,16 @@ pub enum Step {
     DeleteRecord(Name, Rtype, Box<[u8]>),
 }
 
-/// What an update reads of a zone.
+/// The view of a zone that the evaluation of an update needs.
 pub trait ZoneRead {
     /// The apex.
     fn apex(&self) -> NameRef<'_>;
     /// Whether the zone was signed elsewhere: it has a DNSKEY at its apex and no keys of ours.
     fn is_presigned(&self) -> bool;
-    /// Number of records, all of them.
+    /// Number of all records.
     fn record_count(&self) -> u64;
-    /// Shows every record of this very owner, RRSIGs too, the records of an RRset one after the other, until `visit`
-    /// breaks off. Wildcards and zone cuts mean nothing here (RFC 2136 1.1.3, 1.1.4).
+    /// Visits all records of this owner, RRSIGs included, RRset by RRset, until `visit` breaks. Wildcards and zone cuts
+    /// are not applied (RFC 2136 1.1.3, 1.1.4).
     fn records_at(&self, owner: NameRef<'_>, visit: &mut dyn FnMut(RecordRef<'_>) -> ControlFlow<()>);
 }
 

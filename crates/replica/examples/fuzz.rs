@@ -1,4 +1,4 @@
-//! Throws altered seeds at what reads the bytes of others, where libFuzzer is not (`cargo xtask fuzz`):
+//! Runs mutated seeds against the fuzz targets, for machines without libFuzzer (`cargo xtask fuzz`):
 //!
 //! ```text
 //! cargo run --profile gate -p catamaran-replica --features testing --example fuzz -- SECONDS [TARGET]

@@ -1,18 +1,18 @@
-//! Figures of work that grows with a zone or with the rate of updates (docs/history/zone-replace.md):
+//! Measures work that grows with a zone or with the update rate (docs/history/zone-replace.md):
 //!
 //! ```text
 //! cargo run --profile gate -p catamaran-replica --example replica_figures
 //! ```
 //!
-//! Ends with 1 when a budget is missed (docs/history/budgets.md).
+//! Exits with 1 if a budget is exceeded (docs/history/budgets.md).
 #![expect(clippy::disallowed_methods, reason = "it measures time; the crate itself knows no clock")]
 
 use catamaran_replica::entry::{Body, Entry, UpdateEntry, ZoneChange};
 use catamaran_replica::io::Replacement;
-use catamaran_replica::limits::KEYS_MAX;
 use std::hint::black_box;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use tsig::limits::KEYS_MAX;
 use tsig::{KeyAlgorithm, KeyTable, TsigKey};
 use wire::number::{Rcode, Rtype, Serial};
 use zone::set::{StoreConfig, ZoneSetConfig};
@@ -22,9 +22,9 @@ const RECORD_COUNT: u32 = 1_000_000;
 const DECODE_COUNT: u32 = 1_000_000;
 const KEYS_CHANGED: usize = 1_000;
 const UPDATES: u32 = 200_000;
-/// Updates that come at once.
+/// Updates per batch.
 const BATCH: u32 = 100;
-/// Processor time that a node may need for one of them.
+/// Budget of processor time for one update on a node, in microseconds.
 const UPDATE_US_MAX: f64 = 8.0;
 
 fn main() -> ExitCode {
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     if update_us <= UPDATE_US_MAX { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// A million A records at scattered owners, replaced by the same ones and by others.
+/// A million A records at scattered owners, replaced by equal ones and by others.
 fn replacing() {
     let zone = zone_id();
     let start = Instant::now();
@@ -56,7 +56,7 @@ fn zone_id() -> ZoneId {
     ZoneId { view: 0, apex: "a.".parse().expect("a name") }
 }
 
-/// The zone, published.
+/// The published zone.
 fn loaded() -> ZoneSet {
     let store = StoreConfig { reserve_bytes: 1 << 30, huge_pages: true };
     let mut zones = ZoneSet::new(ZoneSetConfig { store }).expect("addresses for 1 GiB");
@@ -68,14 +68,14 @@ fn loaded() -> ZoneSet {
     zones
 }
 
-/// Updates of one record each in a zone of a million, as a node that follows carries them out: decoded, applied and
-/// hashed one by one, shown to readers a hundred at once. Gives the microseconds of each.
+/// Updates of one record each in a zone of a million records, as a follower executes them: decoded, applied and
+/// hashed one by one, and published in batches of 100. Returns the microseconds per update.
 fn updating() -> f64 {
     let mut zones = loaded();
     let zone = zone_id();
     let mut entries = (1..=UPDATES).map(|number| {
         let owner = format!("h{:08x}.a.", (number % RECORD_COUNT).wrapping_mul(0x9E37_79B1));
-        // Half of them at names that the zone has, half at new ones.
+        // Half of them are at existing names, half at new ones.
         let owner = if number % 2 == 0 { owner } else { format!("new-{owner}") };
         let added = record(&owner, Rtype::A, &(number ^ 0xC000_0000).to_be_bytes());
         entry(Serial(6 + number), Serial(7 + number), added).encode()
@@ -118,14 +118,14 @@ fn record(owner: &str, rtype: Rtype, rdata: &[u8]) -> Record {
     Record { owner: owner.parse().expect("a name"), rtype, ttl: 60, rdata: rdata.into() }
 }
 
-/// Both names the root.
+/// An SOA with the root as both names.
 fn soa(serial: Serial) -> Vec<u8> {
     let mut rdata = vec![0, 0];
     [serial.0, 1, 1, 1, 1].iter().for_each(|number| rdata.extend_from_slice(&number.to_be_bytes()));
     rdata
 }
 
-/// What a change of one key costs a node that has as many as there may be: all of them anew, and that one alone.
+/// The cost of changing one key on a node with the maximum number of keys: for all keys, and for this key alone.
 fn keys() {
     let key = |number: usize| {
         let name: wire::Name = format!("key{number}.example.").parse().expect("a name");
@@ -142,10 +142,10 @@ fn keys() {
         drop(black_box(before));
     }
     let each = start.elapsed().as_micros() / KEYS_CHANGED as u128;
-    println!("one of them changed, beside a copy that others read: {each} us");
+    println!("one of them changed, while a copy is being read: {each} us");
 }
 
-/// A leader decodes its own entries again when it applies them: what that costs an update of one record.
+/// The cost of decoding an update of one record, which a leader does again for its own entries.
 fn decoding() {
     let entry = entry(Serial(1), Serial(2), record("h.a.", Rtype::A, &[192, 0, 2, 1]));
     let bytes = entry.encode();
@@ -158,7 +158,7 @@ fn decoding() {
     println!("an update's entry of {} bytes decoded: {nanoseconds} ns", bytes.len());
 }
 
-/// What a leader put into the log for an update that adds a record.
+/// The log entry of an update that adds a record.
 fn entry(from: Serial, to: Serial, added: Record) -> Entry {
     let changeset = Changeset {
         serial_from: Some(from),

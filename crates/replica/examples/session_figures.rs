@@ -1,4 +1,4 @@
-//! What the table of repeats takes when it is full (docs/internals/decisions/0019-session-table.md):
+//! Measures the time and memory of a full table of repeats (docs/internals/decisions/0019-session-table.md):
 //!
 //! ```text
 //! cargo run --profile gate -p catamaran-replica --features testing --example session_figures
@@ -18,7 +18,7 @@ use wire::name::Name;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Updates a second, so that the table is full after 300 s.
+/// Updates per second; the table is full after 300 s.
 const RATE: u64 = 20_000;
 const KEYS: u64 = 1_000;
 const LOOKUPS: u64 = 1_000_000;
@@ -35,7 +35,7 @@ fn main() {
     checkpoint(&mut repeats, &keys, 2 * count);
 }
 
-/// Session `number`: the time at which it was signed strays by some seconds, as clients' clocks do.
+/// Session `number`. Its signed time is off by some seconds, like clients' clocks.
 fn session(number: u64) -> ([u8; 16], u64, [u8; 16]) {
     let scattered = number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let scattered = (scattered ^ scattered >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -77,10 +77,10 @@ fn look_up(repeats: &Repeats, keys: &[Name], newest: u64) {
     }
     let each = start.elapsed().as_nanos() / u128::from(LOOKUPS);
     assert_eq!(known, LOOKUPS, "all of them are in the table");
-    println!("{each} ns a lookup of one that is there");
+    println!("{each} ns per lookup of a known session");
 }
 
-/// A checkpoint is frozen and written while updates go on.
+/// Freezes and writes a checkpoint while updates continue.
 fn checkpoint(repeats: &mut Repeats, keys: &[Name], first: u64) {
     let dir = Directory(std::env::temp_dir().join(format!("session-figures-{}", std::process::id())));
     fs::create_dir(&dir.0).expect("a directory of our own");
@@ -111,21 +111,22 @@ fn checkpoint(repeats: &mut Repeats, keys: &[Name], first: u64) {
     assert_eq!((copy.hash(), copy.count()), (hash, SESSION_COUNT_MAX), "it is what was frozen");
 }
 
-/// How often the kernel took this thread off its processor: what it met then was long for no reason of its own.
+/// Number of times that the kernel preempted this thread. An operation with a preemption may take long for that
+/// reason.
 fn preemptions() -> u64 {
     let status = fs::read_to_string("/proc/thread-self/status").expect("Linux");
     let line = status.lines().find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:"));
     line.and_then(|count| count.trim().parse().ok()).expect("a number")
 }
 
-/// Bytes of this process in memory.
+/// Resident memory of this process, in bytes.
 fn resident() -> u64 {
     let statm = fs::read_to_string("/proc/self/statm").expect("Linux");
     let pages: u64 = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).expect("a number of pages");
     pages * 4_096
 }
 
-/// A directory that goes when the run ends.
+/// A directory that is removed when the run ends.
 struct Directory(PathBuf);
 
 impl Drop for Directory {
@@ -149,7 +150,7 @@ impl Directory {
             }
             DiskOp::Rename { from, to } => fs::rename(self.0.join(from), self.0.join(to)).expect("it was made"),
             DiskOp::Remove { file } => drop(fs::remove_file(self.0.join(file))),
-            // What the disk costs is not what is measured.
+            // The cost of the disk is not measured.
             DiskOp::Sync { .. } | DiskOp::SyncDir => {}
         }
     }

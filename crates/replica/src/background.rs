@@ -6,9 +6,9 @@
 //!                          '-------------> BACKGROUND_WAIT_MS ------------------^
 //! ```
 
+use crate::context::Outputs;
 use crate::io::Output;
 use crate::limits::BACKGROUND_WAIT_MS;
-use crate::replica::Replica;
 
 /// Whether the next background step may run.
 #[derive(Debug)]
@@ -27,28 +27,34 @@ impl Default for IdleTime {
     }
 }
 
-impl Replica {
+impl IdleTime {
     /// The machine is idle.
-    pub(crate) fn handle_idle(&mut self) {
-        self.background.is_idle = true;
-        self.background.is_awaited = false;
+    pub(crate) const fn note_idle(&mut self) {
+        self.is_idle = true;
+        self.is_awaited = false;
     }
 
     /// Starts a background step if the machine is idle and there is work, and asks the shell to report the next idle
     /// time. Returns whether each kind of background work may run one step.
-    pub(crate) fn start_background_step(&mut self) -> bool {
-        if !self.background.is_idle || !(self.has_chunks_to_propose() || self.has_checkpoint_to_write()) {
+    pub(crate) fn start_step(
+        &mut self,
+        has_work: impl FnOnce() -> bool,
+        running_ms: u64,
+        outputs: &mut Outputs,
+    ) -> bool {
+        if !self.is_idle || !has_work() {
             return false;
         }
-        self.background.is_idle = false;
-        self.background.last_step_ms = self.running_ms;
-        if !core::mem::replace(&mut self.background.is_awaited, true) {
-            self.out.push_back(Output::AwaitIdle);
+        self.is_idle = false;
+        self.last_step_ms = running_ms;
+        if !core::mem::replace(&mut self.is_awaited, true) {
+            outputs.push(Output::AwaitIdle);
         }
         true
     }
 
-    pub(crate) fn tick_background(&mut self) {
-        self.background.is_idle |= self.running_ms - self.background.last_step_ms >= BACKGROUND_WAIT_MS;
+    /// On a busy machine a step runs after a while anyway.
+    pub(crate) const fn tick(&mut self, running_ms: u64) {
+        self.is_idle |= running_ms - self.last_step_ms >= BACKGROUND_WAIT_MS;
     }
 }

@@ -1,6 +1,6 @@
-//! Reading fixed fields out of untrusted bytes: every step can say no, none can panic.
+//! Reads fixed-size fields from untrusted bytes. Every read can fail, and none panics.
 
-/// A place in a run of bytes; numbers are big-endian.
+/// A position in a byte string. Numbers are big-endian.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor<'a> {
     rest: &'a [u8],

@@ -6,13 +6,10 @@
 //!
 //! No safety property depends on these times. They are used for signatures, for expiry and for display.
 
-use crate::command::Command;
-use crate::entry::SettingsChange;
-use crate::io::NodeId;
+use crate::context::{Context, Outputs};
+use crate::io::{NodeId, Now};
 use crate::limits::{CLOCK_DIFFERENCE_MS_MAX, CLOCK_FRESH_MS, CLOCK_REPORT_MS, PROPOSE_CLOCK_MS, WALL_MS_MIN};
 use crate::peer::Frame;
-use crate::propose::Origin;
-use crate::replica::Replica;
 use std::collections::BTreeMap;
 
 /// The first feature level at which members report their clocks to each other.
@@ -70,106 +67,95 @@ fn difference_ms(one_ms: u64, other_ms: u64) -> i64 {
     difference.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
 }
 
-impl Replica {
+impl Clocks {
     /// The current time in milliseconds since 1970. It comes from this machine's clock, unless that clock is far from
     /// the median of the members' clocks.
-    #[must_use]
-    pub fn cluster_wall_ms(&self) -> u64 {
-        self.now.wall_ms.saturating_add_signed(self.clocks.correction_ms)
+    pub(crate) const fn cluster_wall_ms(&self, now: Now) -> u64 {
+        now.wall_ms.saturating_add_signed(self.correction_ms)
     }
 
     /// Compares this member's clock with the others'. Runs at each tick, because a clock may be set at any time.
-    pub(crate) fn correct_clock(&mut self) {
-        let own_ms = self.now.wall_ms;
-        let corrected_ms = clamp_to_median(own_ms, self.clocks.middle(own_ms, self.now.monotonic_ms));
-        self.clocks.correction_ms = difference_ms(corrected_ms, own_ms);
+    pub(crate) fn correct(&mut self, now: Now) {
+        let corrected_ms = clamp_to_median(now.wall_ms, self.middle(now.wall_ms, now.monotonic_ms));
+        self.correction_ms = difference_ms(corrected_ms, now.wall_ms);
     }
 
     /// Milliseconds by which a member's clock is ahead of the median of all clocks. With two clocks it is the
     /// difference from this member's clock. `None` if the member has not reported recently.
-    #[must_use]
-    pub fn clock_ahead_ms(&self, id: NodeId) -> Option<i64> {
-        let reported = if id == self.driver.id() {
-            Some(self.now.wall_ms)
+    pub(crate) fn ahead_ms(&self, context: &Context<'_>, id: NodeId) -> Option<i64> {
+        let Now { monotonic_ms, wall_ms: own_ms } = context.local.now;
+        let reported = if id == context.own() {
+            Some(own_ms)
         } else {
-            self.clocks.reported(self.now.monotonic_ms).find(|&(of, _)| of == id).map(|(_, wall_ms)| wall_ms)
+            self.reported(monotonic_ms).find(|&(of, _)| of == id).map(|(_, wall_ms)| wall_ms)
         };
-        let (low_ms, high_ms) = self.clocks.middle(self.now.wall_ms, self.now.monotonic_ms);
-        let median_ms = self.now.wall_ms.clamp(low_ms, high_ms);
+        let (low_ms, high_ms) = self.middle(own_ms, monotonic_ms);
+        let median_ms = own_ms.clamp(low_ms, high_ms);
         reported.map(|wall_ms| difference_ms(wall_ms, median_ms))
-    }
-
-    /// This machine's wall clock at the last input.
-    #[must_use]
-    pub const fn own_wall_ms(&self) -> u64 {
-        self.now.wall_ms
     }
 
     /// The members whose clocks are too far from the cluster's time, and the milliseconds by which each is ahead. A
     /// leader lists all of them. Other members list only themselves.
-    #[must_use]
-    pub fn wrong_clocks(&self) -> Vec<(NodeId, i64)> {
-        let own = self.driver.id();
-        let members = self.machine.settings.members().into_iter().map(|member| member.id);
-        let observed = members.filter(|&id| id == own || self.driver.is_leader());
-        let ahead = observed.filter_map(|id| Some((id, self.clock_ahead_ms(id)?)));
+    pub(crate) fn wrong(&self, context: &Context<'_>) -> Vec<(NodeId, i64)> {
+        let members = context.settings().members().into_iter().map(|member| member.id);
+        let observed = members.filter(|&id| id == context.own() || context.driver.is_leader());
+        let ahead = observed.filter_map(|id| Some((id, self.ahead_ms(context, id)?)));
         ahead.filter(|(_, ahead_ms)| ahead_ms.unsigned_abs() > CLOCK_DIFFERENCE_MS_MAX).collect()
     }
 
-    pub(crate) fn handle_clock(&mut self, from: NodeId, wall_ms: u64) {
-        let settings = &self.machine.settings;
+    /// Notes a member's report.
+    pub(crate) fn handle_report(&mut self, context: &Context<'_>, from: NodeId, wall_ms: u64) {
+        let settings = context.settings();
         // Only voters count, as in elections: learners could outnumber them.
         if settings.is_member(from) && !settings.is_learner(from) {
-            self.clocks.others.insert(from, ReportedClock { wall_ms, at_ms: self.now.monotonic_ms });
-            self.clocks.others.retain(|&id, _| settings.is_member(id) && !settings.is_learner(id));
+            self.others.insert(from, ReportedClock { wall_ms, at_ms: context.now_ms() });
+            self.others.retain(|&id, _| settings.is_member(id) && !settings.is_learner(id));
         }
     }
 
-    /// Reports this member's clock to the others, immediately after a change of leader. If this member leads, it also
-    /// moves entry times back when necessary.
-    pub(crate) fn tick_clock(&mut self) {
+    /// Reports this member's clock to the others, immediately after a change of leader. Returns whether this leader
+    /// must propose to move entry times back.
+    pub(crate) fn tick(&mut self, context: &Context<'_>, outputs: &mut Outputs) -> bool {
         // A member with older software does not know this frame.
-        if self.machine.settings.feature_level() < CLOCK_LEVEL {
-            return;
+        if context.settings().feature_level() < CLOCK_LEVEL {
+            return false;
         }
-        let (now_ms, leader) = (self.now.monotonic_ms, self.driver.leader());
+        let (now_ms, leader) = (context.now_ms(), context.driver.leader());
         let is_recent = |(at_ms, of): (u64, Option<NodeId>)| of == leader && now_ms < at_ms + CLOCK_REPORT_MS;
-        if !self.clocks.last_report.is_some_and(is_recent) {
-            self.clocks.last_report = Some((now_ms, leader));
-            let wall_ms = self.now.wall_ms;
-            for id in self.driver.others() {
-                self.send(id, &Frame::Clock { wall_ms });
+        if !self.last_report.is_some_and(is_recent) {
+            self.last_report = Some((now_ms, leader));
+            let wall_ms = context.local.now.wall_ms;
+            for id in context.driver.others() {
+                outputs.send(id, &Frame::Clock { wall_ms });
             }
         }
-        self.take_clock_back_when_due();
+        self.must_move_back(context)
     }
 
-    fn take_clock_back_when_due(&mut self) {
-        let now_ms = self.now.monotonic_ms;
-        let is_proposed = self.clocks.proposed_ms.is_some_and(|at_ms| now_ms < at_ms + PROPOSE_CLOCK_MS);
-        if self.driver.has_applied_own_term() && !is_proposed && self.is_clock_ahead() {
-            // No caller waits for the answer. The next tick checks the entry times again.
-            let origin = Origin { peer: None, token: self.waiters.token_without_waiter() };
-            self.clocks.proposed_ms = Some(now_ms);
-            // The real difference is computed when the command is evaluated.
-            self.head.enqueue(origin, Command::Settings(SettingsChange::ClockBack { by_ms: 0 }));
+    fn must_move_back(&mut self, context: &Context<'_>) -> bool {
+        let now_ms = context.now_ms();
+        let is_proposed = self.proposed_ms.is_some_and(|at_ms| now_ms < at_ms + PROPOSE_CLOCK_MS);
+        let must = context.driver.has_applied_own_term() && !is_proposed && self.is_ahead(context);
+        if must {
+            self.proposed_ms = Some(now_ms);
         }
+        must
     }
 
     /// Whether entry times are ahead of the clocks of a majority of the members. If only two clocks are known and they
     /// differ, either may be wrong. A machine that has just started may show a time long ago.
-    fn is_clock_ahead(&self) -> bool {
-        let (now_ms, own_ms) = (self.now.monotonic_ms, self.now.wall_ms);
-        let (low_ms, high_ms) = self.clocks.middle(own_ms, now_ms);
-        let known_count = 1 + self.clocks.reported(now_ms).count();
+    fn is_ahead(&self, context: &Context<'_>) -> bool {
+        let Now { monotonic_ms, wall_ms } = context.local.now;
+        let (low_ms, high_ms) = self.middle(wall_ms, monotonic_ms);
+        let known_count = 1 + self.reported(monotonic_ms).count();
         // Learners are not counted on either side.
-        let settings = &self.machine.settings;
+        let settings = context.settings();
         let voter_count = settings.members().iter().filter(|member| !settings.is_learner(member.id)).count();
         let is_majority = 2 * known_count > voter_count;
         is_majority
             && low_ms >= WALL_MS_MIN
-            && self.cluster_wall_ms() >= WALL_MS_MIN
-            && high_ms.saturating_add(CLOCK_DIFFERENCE_MS_MAX) < self.machine.time_ms
+            && self.cluster_wall_ms(context.local.now) >= WALL_MS_MIN
+            && high_ms.saturating_add(CLOCK_DIFFERENCE_MS_MAX) < context.machine.time_ms
     }
 }
 

@@ -1,14 +1,15 @@
-//! What a replica asks of the leader, be it itself or another, and what the leader says to it.
+//! Commands from any replica to the leader, and the leader's answers.
 
 use crate::entry::{
     Body, Entry, SettingsChange, decode_algorithm, decode_options_change, decode_policy, encode_algorithm,
     encode_options_change, encode_policy, options_change_level,
 };
 use crate::io::{AdminError, NodeId, OptionsChange, Transport};
-use crate::limits::{ADDRESS_BYTES_MAX, ENTRY_BYTES_MAX, SECRET_BYTES_MAX, UPDATE_BYTES_MAX};
+use crate::limits::{ADDRESS_BYTES_MAX, ENTRY_BYTES_MAX, UPDATE_BYTES_MAX};
 use crate::secrets::Sealed;
-use policy::{External, Policy, Revision};
+use policy::{DaemonAnswers, Policy, Revision};
 use std::sync::Arc;
+use tsig::limits::SECRET_BYTES_MAX;
 use tsig::{KeyAlgorithm, SecretId};
 use wire::name::Name;
 use wire::number::Rcode;
@@ -17,58 +18,58 @@ use zone::codec::{DecodeError, Decoder, Encoder};
 
 /// Something that only a leader can do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Command {
+pub enum Command {
     /// Evaluate an UPDATE.
     Update(UpdateCommand),
-    /// Propose this; the leader checks it and fills in epochs and time.
+    /// Propose this entry; the leader checks it and fills in epochs and time.
     Propose(Body),
     /// Change the settings.
     Settings(SettingsChange),
-    /// Change options of a zone: the leader knows what the others are. Of feature level 2.
+    /// Change some options of a zone. The leader keeps the others. Feature level 2.
     ZoneSet {
-        /// Which.
+        /// The zone.
         zone: ZoneId,
-        /// Those that are named.
+        /// The options to change.
         change: OptionsChange,
     },
-    /// Give a TSIG key another secret, if its algorithm is this one. Of feature level 2.
+    /// Give a TSIG key another secret, if the key has this algorithm. Feature level 2.
     KeyRoll {
         /// Its name, canonical.
         name: Name,
-        /// What the secret is for.
+        /// The algorithm of the secret.
         algorithm: KeyAlgorithm,
         /// The new secret, sealed.
         secret: Sealed,
     },
-    /// Set who may write what, where the rules are those that the administrator started from. Of feature level 2.
+    /// Replace an update policy, if the present rules are still those that the administrator edited. Feature level 2.
     PolicySet {
-        /// Where; `None` is in all zones.
+        /// The zone; `None` is all zones.
         zone: Option<ZoneId>,
         /// The rules.
         policy: Arc<Policy>,
-        /// Those that he started from.
+        /// The revision that the administrator edited.
         expected: Revision,
     },
-    /// Make a member; the leader chooses its id.
+    /// Add a member; the leader chooses its id.
     NodeAdd {
         /// The node number; `None` takes the next free one.
         node: Option<u32>,
-        /// Where its peers connect to it.
+        /// The address for its peers.
         address: String,
-        /// Digest of the join token that is used up.
+        /// Digest of the join token that this uses up.
         token: Option<[u8; 32]>,
     },
     /// Remove a member.
     NodeRemove {
-        /// Which.
+        /// The member.
         id: NodeId,
     },
-    /// Hand the leadership over.
+    /// Transfer the leadership.
     TransferLeader {
-        /// To whom.
+        /// The new leader.
         to: Option<NodeId>,
     },
-    /// Wait until all members that are heard have applied this index. Of feature level 2.
+    /// Wait until all reachable members have applied this index. Feature level 2.
     WaitAllLive {
         /// The index.
         index: u64,
@@ -77,53 +78,80 @@ pub(crate) enum Command {
 
 /// An authenticated UPDATE on its way to the leader.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct UpdateCommand {
-    pub(crate) identity: [u8; 16],
-    pub(crate) key_name: Name,
-    pub(crate) time_signed: u64,
-    pub(crate) fudge: u16,
-    /// Address of the client, an IPv4 one mapped into IPv6.
-    pub(crate) source: [u8; 16],
-    /// How the node took it; not said below feature level 2.
-    pub(crate) taken: Option<Taken>,
-    /// What the daemons of `external` rules said to the node that took it; that is believed as its word on the
-    /// signature is. Of feature level 2, where there is anything.
-    pub(crate) external: External,
-    pub(crate) message: Vec<u8>,
+pub struct UpdateCommand {
+    /// Hash of the signed message, by which repeats are recognized.
+    pub identity: [u8; 16],
+    /// The key that signed it.
+    pub key_name: Name,
+    /// When it was signed, in seconds since 1970.
+    pub time_signed: u64,
+    /// Seconds by which that time may differ from the receiver's clock.
+    pub fudge: u16,
+    /// Address of the client; an IPv4 address is mapped into IPv6.
+    pub source: [u8; 16],
+    /// How the node received it; absent below feature level 2.
+    pub reception: Option<Reception>,
+    /// The answers of the daemons of `external` rules to the receiving node. The leader trusts them as it trusts the
+    /// node's check of the signature. Feature level 2 if not empty.
+    pub external: DaemonAnswers,
+    /// The message.
+    pub message: Vec<u8>,
 }
 
-/// How a node took an UPDATE.
+/// How a node received an UPDATE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Taken {
-    pub(crate) transport: Transport,
-    /// What made its signature. The node may not know yet that this is no secret of the key any more; the leader does.
-    pub(crate) secret: SecretId,
+pub struct Reception {
+    /// The transport.
+    pub transport: Transport,
+    /// The secret that signed it. The node may not know yet that the key no longer has this secret; the leader does.
+    pub secret: SecretId,
 }
 
-/// What the leader says to a [`Command`].
+/// The leader's answer to a [`Command`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
-    /// It is in the log; done when the entry of this index and term is applied.
-    Proposed { index: u64, term: u64 },
-    /// It was done before, at the latest at this index.
-    Done { index: u64 },
-    /// A new member, done when the entry of this index and term is applied.
-    Joined { index: u64, term: u64, id: NodeId },
-    /// The UPDATE was executed before, with this outcome, at the latest at this index.
-    Repeat { rcode: Rcode, index: u64 },
-    /// The UPDATE is a repeat that its sender may not make, or is too old to tell.
+pub enum Answer {
+    /// It is in the log. It is done when the entry with this index and term is applied.
+    Proposed {
+        /// The index of the entry.
+        index: u64,
+        /// The term of the entry.
+        term: u64,
+    },
+    /// It was done before, at this index or earlier.
+    Done {
+        /// The index.
+        index: u64,
+    },
+    /// A new member. It is done when the entry with this index and term is applied.
+    Joined {
+        /// The index of the entry.
+        index: u64,
+        /// The term of the entry.
+        term: u64,
+        /// The id of the new member.
+        id: NodeId,
+    },
+    /// The UPDATE was executed before with this outcome, at this index or earlier.
+    Repeat {
+        /// The outcome.
+        rcode: Rcode,
+        /// The index.
+        index: u64,
+    },
+    /// The UPDATE is a repeat from another sender, or too old to tell.
     BadTime,
-    /// This replica does not lead or has no room: certainly not proposed.
+    /// This replica does not lead or has no room. The command was certainly not proposed.
     NotProposed,
-    /// The leader refuses; certainly not proposed.
+    /// The leader refuses. The command was certainly not proposed.
     Refused(AdminError),
-    /// This leader has no room; certainly not proposed, and not to be asked again at once. Of feature level 2.
+    /// This leader has no room. The command was certainly not proposed, and should not be repeated immediately.
+    /// Feature level 2.
     Overloaded,
 }
 
 impl Command {
-    /// The feature level from which on a leader knows it. Above the level of the cluster it is not even sent: a leader
-    /// of older software could make nothing of the frame.
+    /// The first feature level at which leaders know the command. Above the cluster's level it is not sent, because a
+    /// leader with older software could not decode it.
     pub(crate) const fn feature_level(&self) -> u32 {
         match self {
             Self::Propose(body) => body.feature_level(),
@@ -133,7 +161,7 @@ impl Command {
                 _ => 2,
             },
             Self::KeyRoll { algorithm, .. } if algorithm.is_weak() => 4,
-            Self::Update(UpdateCommand { taken: Some(_), .. })
+            Self::Update(UpdateCommand { reception: Some(_), .. })
             | Self::WaitAllLive { .. }
             | Self::KeyRoll { .. }
             | Self::PolicySet { .. } => 2,
@@ -144,7 +172,7 @@ impl Command {
     pub(crate) fn encode(&self, out: &mut Encoder) {
         match self {
             Self::Update(update) => {
-                out.u8(match (update.taken, update.external.is_empty()) {
+                out.u8(match (update.reception, update.external.is_empty()) {
                     (None, _) => 1,
                     (Some(_), true) => 7,
                     (Some(_), false) => 12,
@@ -154,7 +182,7 @@ impl Command {
                 out.u64(update.time_signed);
                 out.u16(update.fudge);
                 out.fixed(&update.source);
-                if let Some(Taken { transport, secret }) = update.taken {
+                if let Some(Reception { transport, secret }) = update.reception {
                     out.bool(transport == Transport::Tcp);
                     out.fixed(&secret.0);
                     if !update.external.is_empty() {
@@ -218,18 +246,18 @@ impl Command {
                 time_signed: from.u64()?,
                 fudge: from.u16()?,
                 source: from.array()?,
-                taken: match kind {
+                reception: match kind {
                     1 => None,
-                    _ => Some(Taken {
+                    _ => Some(Reception {
                         transport: if from.bool()? { Transport::Tcp } else { Transport::Udp },
                         secret: SecretId(from.array()?),
                     }),
                 },
                 external: match kind {
-                    12 => Some(External::decode(from)?)
+                    12 => Some(DaemonAnswers::decode(from)?)
                         .filter(|external| !external.is_empty())
                         .ok_or(DecodeError::Unknown)?,
-                    _ => External::default(),
+                    _ => DaemonAnswers::default(),
                 },
                 message: from.bytes(UPDATE_BYTES_MAX)?.to_vec(),
             }),
@@ -303,13 +331,13 @@ impl Answer {
             8 => Self::Overloaded,
             _ => return Err(DecodeError::Unknown),
         };
-        // Numbers that an answer has no use for are zero.
+        // Unused numbers of an answer are zero.
         if answer.parts().1 == [index, second, third] { Ok(answer) } else { Err(DecodeError::Unknown) }
     }
 }
 
-/// The numbers of errors on the wire: their places here, from one. A new one goes last, and only to those who asked for
-/// something that came with it.
+/// Errors on the wire; the number of each is its position plus one. A new one goes last, and is sent only in answer
+/// to a command that came with it.
 const ERRORS: [AdminError; 31] = [
     AdminError::ZoneExists,
     AdminError::ZoneUnknown,
@@ -338,7 +366,7 @@ const ERRORS: [AdminError; 31] = [
     AdminError::MembersBehind,
     AdminError::RotationBusy,
     AdminError::DataKeyOld,
-    // Of these two the node that was asked tells by itself; leaders say `Busy` and `ZoneChanged`, as they always did.
+    // The receiving node finds these two itself; leaders send `Busy` and `ZoneChanged`, as in earlier versions.
     AdminError::ImportUnderWay,
     AdminError::ImportGivenUp,
     AdminError::KeyOfAnotherAlgorithm,

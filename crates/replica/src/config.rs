@@ -1,6 +1,6 @@
-//! What a replica is started with.
+//! Configuration of a replica.
 
-use crate::io::{Doubt, NodeId};
+use crate::io::{NodeId, SuspectedLoss};
 use crate::limits::{
     HISTORY_BYTES_MAX, HISTORY_COUNT_MAX, HISTORY_TOTAL_BYTES_MAX, SESSION_COUNT_MAX, START_BEHIND_AFTER_MS,
     START_STALE_AFTER_MS,
@@ -10,8 +10,8 @@ use crate::peer::FEATURE_LEVEL;
 use crate::secrets::DataKey;
 use zone::set::StoreConfig;
 
-/// Identity, secrets and sizes of one replica. Sizes that shape replicated state (`session_count_max`,
-/// `history_*`) must be equal on all members of a cluster.
+/// Identity, secrets and sizes of one replica. Sizes that affect replicated state (`session_count_max`, `history_*`)
+/// must be equal on all members of a cluster.
 #[derive(Debug)]
 pub struct ReplicaConfig {
     /// The raft group; zero is the only one today.
@@ -22,9 +22,9 @@ pub struct ReplicaConfig {
     pub cluster_id: [u8; 16],
     /// Drawn at random when the process started.
     pub boot_id: u64,
-    /// Seed of election time limits: random in production, the seed of the run in a simulation.
+    /// Seed of election timeouts: random in production, the seed of the run in a simulation.
     pub seed: u64,
-    /// The highest feature level that this software knows: [`FEATURE_LEVEL`], except in tests of an upgrade.
+    /// The highest feature level that this software supports: [`FEATURE_LEVEL`], except in tests of an upgrade.
     pub feature_level: u32,
     /// Seals secrets.
     pub data_key: DataKey,
@@ -32,31 +32,31 @@ pub struct ReplicaConfig {
     pub log: LogConfig,
     /// Memory of the zones.
     pub store: StoreConfig,
-    /// Repeats that are remembered.
+    /// Number of executed updates that are remembered, to recognize repeats.
     pub session_count_max: usize,
-    /// Differences that one zone keeps.
+    /// Number of differences kept per zone.
     pub history_count_max: usize,
-    /// Bytes of differences that one zone keeps.
+    /// Bytes of differences kept per zone.
     pub history_bytes_max: usize,
-    /// Bytes of differences that all zones keep.
+    /// Bytes of differences kept for all zones together.
     pub history_total_bytes_max: usize,
-    /// Updates up to this index were audited: at the start those behind it are told of that the log still has.
+    /// Updates up to this index were audited. At start, the replica reports later ones that are still in its log.
     pub audit_after: u64,
-    /// Milliseconds after the start from which a replica that hears no leader answers, marked stale.
+    /// Milliseconds after the start before a replica that hears no leader answers queries, marked stale.
     pub start_stale_after_ms: u64,
-    /// The same delay for a replica whose log holds more entries than it knows to be committed.
+    /// The same delay for a replica whose log holds entries that it does not know to be committed.
     pub start_behind_after_ms: u64,
-    /// Whether clients ask this member: one that nobody asks is waited for by no update.
+    /// Whether clients query this member. Updates do not wait for a member that answers no queries.
     pub answers_queries: bool,
     /// What the log may lack, as an earlier process of this member recorded it. It comes from
-    /// [`Replica::doubt`](crate::Replica::doubt), or from the contradiction of a leader that ended that process. `None`
-    /// once the doubt is settled.
-    pub doubt: Option<Doubt>,
-    /// Bytes of records by which one key may make one zone larger while this member leads, counted since its process
-    /// started.
+    /// [`Replica::suspected_loss`](crate::Replica::suspected_loss), or from the leader's message that contradicted the
+    /// log and ended that process. `None` once it is resolved.
+    pub suspected_loss: Option<SuspectedLoss>,
+    /// Bytes of records by which one key may make one zone larger while this member leads. The count starts at zero
+    /// with the process.
     pub key_growth_bytes_max: u64,
-    /// For tests, in builds with debug assertions alone: applying an update panics when it adds a record with these
-    /// bytes in the name of its owner.
+    /// For tests, only in builds with debug assertions: applying an update panics if it adds a record whose owner
+    /// name contains these bytes.
     pub panics_at: Option<Vec<u8>>,
 }
 
@@ -82,7 +82,7 @@ impl ReplicaConfig {
             start_stale_after_ms: START_STALE_AFTER_MS,
             start_behind_after_ms: START_BEHIND_AFTER_MS,
             answers_queries: true,
-            doubt: None,
+            suspected_loss: None,
             key_growth_bytes_max: u64::MAX,
             panics_at: None,
         }

@@ -1,9 +1,8 @@
-//! What a replica asks of its disk, as values: the shell carries the operations out, the core never waits.
+//! Disk operations of a replica, as values: the shell executes them, and the core never waits.
 //!
-//! Two queues. [`DiskQueue::Log`] carries the fsyncs that clients wait for; [`DiskQueue::Bulk`] carries
-//! checkpoints and whatever else may take its time. The shell executes the jobs of one queue in the order in
-//! which it got them, one at a time, and the two queues side by side. A job is answered by its ticket once all
-//! of its operations are done.
+//! There are two queues. [`DiskQueue::Log`] carries the fsyncs that clients wait for. [`DiskQueue::Bulk`] carries
+//! checkpoints and other work that is not urgent. The shell executes the jobs of one queue in order, one at a time,
+//! and the two queues in parallel. It answers a job by its ticket once all its operations are done.
 //!
 //! **Contract of the shell.** The shell never answers a failed operation. If the disk has no room for a create or a
 //! write, the shell sends [`Input::DiskFull`](crate::io::Input::DiskFull) and repeats the operation until there is
@@ -17,8 +16,8 @@ use core::fmt;
 /// One operation on one file; the operations of a [`DiskJob`] are executed in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DiskOp {
-    /// Leaves a file of that name which holds exactly `zeroed_bytes` zero bytes, whatever it held before: written,
-    /// not only reserved, so that later writes change no metadata of the file system.
+    /// Creates a file of `zeroed_bytes` zero bytes, and replaces any earlier contents. The zeros are written, not
+    /// only reserved, so later writes change no metadata of the file system.
     Create {
         /// Name of the file.
         file: String,
@@ -34,7 +33,7 @@ pub enum DiskOp {
         /// What to write.
         data: Vec<u8>,
     },
-    /// Writes zeros at an offset, as many as a file may have: they are not kept in memory.
+    /// Writes zeros at an offset. There may be as many as a file holds, because they are not kept in memory.
     Zero {
         /// Name of the file, which exists.
         file: String,
@@ -48,14 +47,14 @@ pub enum DiskOp {
         /// Name of the file.
         file: String,
     },
-    /// Gives a file another name, replacing a file that has it already.
+    /// Renames a file, and replaces a file that has the new name.
     Rename {
-        /// The name it has.
+        /// The old name.
         from: String,
-        /// The name it gets.
+        /// The new name.
         to: String,
     },
-    /// Removes a file; a file that is not there is no error.
+    /// Removes a file; a missing file is no error.
     Remove {
         /// Name of the file.
         file: String,
@@ -64,27 +63,27 @@ pub enum DiskOp {
     SyncDir,
 }
 
-/// Which of the shell's two writers executes a job.
+/// The writer of the shell that executes a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DiskQueue {
-    /// Raft's log and vote: clients wait for it.
+    /// Raft's log and vote, which clients wait for.
     Log,
-    /// Checkpoints: nobody waits for it.
+    /// Checkpoints, which nobody waits for.
     Bulk,
 }
 
-/// A list of operations that is executed in order and answered once, by its ticket.
+/// Operations that are executed in order and answered once, by the ticket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskJob {
-    /// Who executes it.
+    /// The queue.
     pub queue: DiskQueue,
-    /// Comes back when all operations are done; grows by at least one from job to job of a queue.
+    /// Comes back when all operations are done. It grows from job to job of a queue.
     pub ticket: u64,
-    /// What to do.
+    /// The operations.
     pub ops: Vec<DiskOp>,
 }
 
-/// A read that the shell answers later with the bytes (fewer than asked for only where the file ends).
+/// A read that the shell answers later with the bytes. They are fewer than requested only at the end of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadFile {
     /// Comes back with the bytes.
@@ -105,11 +104,11 @@ pub enum DiskError {
         /// The name.
         file: String,
     },
-    /// The medium or the operating system refused.
+    /// The disk or the operating system reported an error.
     Failed {
         /// Name of the file, or of the directory when it could not be listed.
         file: String,
-        /// What the operating system said.
+        /// The error of the operating system.
         reason: String,
     },
 }
@@ -125,27 +124,27 @@ impl fmt::Display for DiskError {
 
 impl std::error::Error for DiskError {}
 
-/// Reads at start, when nothing else runs yet and waiting harms nobody.
+/// Blocking reads, used only at start.
 pub trait DiskRead {
     /// All files with their sizes in bytes, in any order.
     ///
     /// # Errors
-    /// [`DiskError::Failed`] when the directory cannot be listed.
+    /// [`DiskError::Failed`] if the directory cannot be listed.
     fn list(&self) -> Result<Vec<(String, u64)>, DiskError>;
 
-    /// Up to `len` bytes from `offset`; fewer where the file ends, none beyond it.
+    /// Up to `len` bytes from `offset`, fewer at the end of the file, none after it.
     ///
     /// # Errors
-    /// [`DiskError`] when the file is not there or cannot be read.
+    /// [`DiskError`] if the file is missing or cannot be read.
     fn read(&self, file: &str, offset: u64, len: usize) -> Result<Vec<u8>, DiskError>;
 }
 
-/// Gives tickets out; one for all parts of a replica, so that an answer belongs to exactly one of them.
+/// Numbers disk jobs and reads. All parts of a replica share it, so each answer belongs to exactly one of them.
 #[derive(Debug, Default)]
 pub struct Tickets(u64);
 
 impl Tickets {
-    /// A ticket that was never given out before by this value.
+    /// Returns a new ticket.
     pub fn draw(&mut self) -> u64 {
         self.0 += 1;
         self.0

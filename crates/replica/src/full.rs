@@ -9,12 +9,13 @@
 //! segment is for votes, elections and the entries of another leader. When the segment is full too, the log is
 //! **full**: the member lags, and does not campaign.
 
-use crate::command::Answer;
+use crate::context::{Context, Outputs};
 use crate::disk::DiskQueue;
 use crate::io::NodeId;
 use crate::limits::{DISK_FRESH_MS, DISK_REPORT_MS};
 use crate::peer::Frame;
-use crate::replica::Replica;
+use crate::progress::Progress;
+use crate::raft::Driver;
 use std::collections::BTreeMap;
 
 /// The feature level at which members report to the leader whether they are short of room.
@@ -34,138 +35,108 @@ pub(crate) struct FullDisk {
     last_report: Option<(NodeId, u64, bool, u64)>,
 }
 
-impl Replica {
-    pub(crate) fn handle_disk_full(&mut self, queue: DiskQueue) {
-        *self.full_of(queue) = true;
-    }
-
-    /// The waiting job is running again. The wait was not a disk fault.
-    pub(crate) fn handle_disk_room(&mut self, queue: DiskQueue) {
-        *self.full_of(queue) = false;
-        if queue == DiskQueue::Log {
-            let now_ms = self.running_ms;
-            self.unwritten_ms.iter_mut().for_each(|since_ms| *since_ms = now_ms);
-        }
-    }
-
-    const fn full_of(&mut self, queue: DiskQueue) -> &mut bool {
+impl FullDisk {
+    /// A job of this queue waits for room, or runs again.
+    pub(crate) const fn set(&mut self, queue: DiskQueue, is_full: bool) {
         match queue {
-            DiskQueue::Log => &mut self.full.log,
-            DiskQueue::Bulk => &mut self.full.bulk,
+            DiskQueue::Log => self.log = is_full,
+            DiskQueue::Bulk => self.bulk = is_full,
         }
     }
 
     /// Whether a record of the log is waiting for room.
     pub(crate) const fn is_log_full(&self) -> bool {
-        self.full.log
+        self.log
     }
 
     /// Whether any job is waiting for room.
-    pub(crate) const fn is_disk_full(&self) -> bool {
-        self.full.log || self.full.bulk
+    pub(crate) const fn is_any_full(&self) -> bool {
+        self.log || self.bulk
     }
 
     /// Whether the rest of the log is reserved for votes and the entries of another leader.
-    pub(crate) fn is_short_of_room(&self) -> bool {
-        self.full.log || self.full.bulk && self.driver.log().is_near_its_end()
+    pub(crate) fn is_short_of_room(&self, driver: &Driver) -> bool {
+        self.log || self.bulk && driver.log().is_near_its_end()
     }
 
-    /// While the log of a starting member is full and it knows no leader, it answers queries from the log that it has
-    /// read. All those entries are committed, so a majority has them on disk.
-    pub(crate) fn tick_without_log(&mut self) {
-        self.serve_stale_when_due();
-        self.tick_stop();
-    }
-
-    /// Reports to the leader, or hands over if this member leads.
-    pub(crate) fn tick_full(&mut self) {
-        if self.driver.is_leader() {
-            self.hand_over_if_short();
-        } else if self.reports_room() {
-            self.report_room();
+    /// Reports to the leader. If this member leads and is short of room, returns the voter to hand over to.
+    pub(crate) fn tick(&mut self, context: &Context<'_>, progress: &Progress, outputs: &mut Outputs) -> Option<NodeId> {
+        if context.driver.is_leader() {
+            let may_hand_over = !context.driver.is_transferring() && !planted!(FullLeaderStays);
+            let must_hand_over = self.is_leader_short(context) && may_hand_over;
+            return must_hand_over.then(|| self.successor_with_room(context, progress)).flatten();
         }
+        if reports_room(context) {
+            self.report(context, outputs);
+        }
+        None
     }
 
-    fn reports_room(&self) -> bool {
-        self.machine.settings.feature_level() >= REPORTED_FROM_LEVEL
-    }
-
-    fn report_room(&mut self) {
-        let Some(leader) = self.driver.leader() else { return };
-        let (term, is_short, now_ms) = (self.driver.term(), self.is_short_of_room(), self.now.monotonic_ms);
+    fn report(&mut self, context: &Context<'_>, outputs: &mut Outputs) {
+        let Some(leader) = context.driver.leader() else { return };
+        let (term, is_short, now_ms) = (context.driver.term(), self.is_short_of_room(context.driver), context.now_ms());
         let is_recent = |(to, of, what, at_ms): (NodeId, u64, bool, u64)| {
             (to, of, what) == (leader, term, is_short) && now_ms < at_ms + DISK_REPORT_MS
         };
-        if !self.full.last_report.is_some_and(is_recent) {
-            self.full.last_report = Some((leader, term, is_short, now_ms));
-            self.send(leader, &Frame::Disk { is_short });
+        if !self.last_report.is_some_and(is_recent) {
+            self.last_report = Some((leader, term, is_short, now_ms));
+            outputs.send(leader, &Frame::Disk { is_short });
         }
     }
 
-    pub(crate) fn handle_disk_of(&mut self, from: NodeId, is_short: bool) {
-        if self.driver.is_leader() && self.machine.settings.is_member(from) {
-            self.full.members.insert(from, (is_short, self.now.monotonic_ms));
-            let settings = &self.machine.settings;
-            self.full.members.retain(|&id, _| settings.is_member(id));
+    /// Notes a member's report to this leader.
+    pub(crate) fn handle_report(&mut self, context: &Context<'_>, from: NodeId, is_short: bool) {
+        let settings = context.settings();
+        if context.driver.is_leader() && settings.is_member(from) {
+            self.members.insert(from, (is_short, context.now_ms()));
+            self.members.retain(|&id, _| settings.is_member(id));
         }
     }
 
     /// Clears the reports of other members after a change of term or role: they were for another leader.
-    pub(crate) fn reset_full(&mut self) {
-        self.full.members.clear();
+    pub(crate) fn reset(&mut self) {
+        self.members.clear();
     }
 
     /// What a member recently reported; `None` without a recent report.
-    fn reported_short(&self, id: NodeId) -> Option<bool> {
-        let &(is_short, at_ms) = self.full.members.get(&id)?;
-        (self.now.monotonic_ms < at_ms + DISK_FRESH_MS).then_some(is_short)
+    fn reported_short(&self, id: NodeId, now_ms: u64) -> Option<bool> {
+        let &(is_short, at_ms) = self.members.get(&id)?;
+        (now_ms < at_ms + DISK_FRESH_MS).then_some(is_short)
     }
 
     /// Returns a voter that responds, has room and is not fenced.
-    fn successor_with_room(&self) -> Option<NodeId> {
+    fn successor_with_room(&self, context: &Context<'_>, progress: &Progress) -> Option<NodeId> {
+        let now_ms = context.now_ms();
         let has_room = |&id: &NodeId| {
-            self.is_alive(id) && self.reported_short(id) == Some(false) && !self.progress.is_differing(id)
+            progress.is_alive(id, now_ms)
+                && self.reported_short(id, now_ms) == Some(false)
+                && !progress.is_differing(id)
         };
-        let voters = self.driver.incoming_voters().into_iter().filter(has_room);
-        voters.filter(|&id| id != self.driver.id()).max_by_key(|&id| self.driver.matched(id))
+        let voters = context.driver.incoming_voters().into_iter().filter(has_room);
+        voters.filter(|&id| id != context.own()).max_by_key(|&id| context.driver.matched(id))
     }
 
     /// Whether a leader should not propose. At feature levels without these reports, it does not know which members
     /// have room. So it proposes until its log is full.
-    fn is_leader_short(&self) -> bool {
-        self.full.log || self.reports_room() && self.is_short_of_room()
-    }
-
-    fn hand_over_if_short(&mut self) {
-        if self.is_leader_short()
-            && !self.driver.is_transferring()
-            && let Some(to) = self.successor_with_room()
-        {
-            self.counters.disk_full_transfers += 1;
-            self.driver.transfer_leader(to);
-        }
+    fn is_leader_short(&self, context: &Context<'_>) -> bool {
+        self.log || reports_room(context) && self.is_short_of_room(context.driver)
     }
 
     /// Whether this leader proposes nothing: it has no room and no voter can take over, or the members with room are
     /// not a majority.
-    pub(crate) fn refuses_for_disk(&self) -> bool {
-        if self.is_leader_short() {
-            return !self.driver.is_transferring() && self.successor_with_room().is_none();
+    pub(crate) fn refuses_proposals(&self, context: &Context<'_>, progress: &Progress) -> bool {
+        if self.is_leader_short(context) {
+            return !context.driver.is_transferring() && self.successor_with_room(context, progress).is_none();
         }
-        if !self.full.members.values().any(|&(is_short, _)| is_short) {
+        if !self.members.values().any(|&(is_short, _)| is_short) {
             return false;
         }
-        let mut voters = self.driver.voters();
-        voters.retain(|&id| self.reported_short(id) != Some(true));
-        !self.driver.is_majority(&voters)
+        let mut voters = context.driver.voters();
+        voters.retain(|&id| self.reported_short(id, context.now_ms()) != Some(true));
+        !context.driver.is_majority(&voters)
     }
+}
 
-    /// Refuses the updates that are waiting for evaluation. They were certainly not proposed.
-    pub(crate) fn refuse_for_disk(&mut self) {
-        let origins = self.head.drain_for_log();
-        self.counters.refused_for_disk += origins.len() as u64;
-        // Members at the first feature level do not know the other response.
-        let is_known = self.machine.settings.feature_level() >= 2;
-        self.reply_all(origins, if is_known { Answer::Overloaded } else { Answer::NotProposed });
-    }
+fn reports_room(context: &Context<'_>) -> bool {
+    context.settings().feature_level() >= REPORTED_FROM_LEVEL
 }

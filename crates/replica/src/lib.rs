@@ -1,4 +1,4 @@
-//! One member of a cluster, without I/O: time, bytes from peers and results of the disk come in as inputs.
+//! One member of a cluster, without I/O: time, frames from peers and disk results are inputs.
 #![forbid(unsafe_code)]
 
 // Planted bugs for tests. Releases have none.
@@ -7,20 +7,20 @@ pub mod planted;
 
 pub mod limits;
 
-// What it asks of its disk.
+// Disk operations.
 pub mod disk;
-// Everything that goes in and comes out.
+// Inputs and outputs.
 pub mod io;
 
-// An UPDATE from bytes to the change it makes.
+// From an UPDATE message to its changeset.
 pub mod update;
-// What members say to each other.
+// Messages between members.
 pub mod peer;
-// What is asked of the leader.
+// Commands for the leader.
 mod command;
 // Consensus.
 mod raft;
-// What the log carries.
+// Log entries.
 pub mod entry;
 // Raft's log on disk.
 pub mod log;
@@ -28,46 +28,67 @@ pub mod log;
 pub mod checkpoint;
 // Searches the disk for damage while a replica runs.
 pub mod scrub;
-// What replicas hold alike, and how entries change it.
+// The replicated state, and how entries change it.
 mod machine;
 mod state;
 
-// One replica: its parts in the order in which an update meets them.
-mod admin;
-mod apply;
-mod background;
-mod clock;
-mod config;
-mod failover;
-mod follower_commit;
-mod forward;
-mod full;
-mod leader_transfer;
-mod memory;
-mod progress;
-mod propose;
-mod reads;
+// One replica: routes inputs to its components, and executes what they decide.
 mod replica;
+// What all components may read (`Context`) and write (`Outputs`).
+mod config;
+mod context;
+
+// Components, in the order in which an update passes them.
+// Requests of this member's clients.
+mod requests;
+// Reads that a majority confirms, also before an update is refused.
+mod reads;
+// The leader: evaluates commands and proposes entries.
+mod propose;
+// A follower commits with its leader.
+mod follower_commit;
+// Jobs of the log.
+mod log_jobs;
+// Records of applied entries for the audit log.
+mod audit;
+// Leases, and what all live members show.
 mod rotation;
-mod status;
+
+// Components that keep the member and the cluster healthy.
+// Reports of the leader, and the members' answers.
+mod progress;
+// The next leader, after a failure and at a handover.
+mod failover;
+mod leader_transfer;
+// Entries that the log may lack.
+mod log_loss;
+// Checkpoints: written, sent and received.
 mod transfer;
+// The members' clocks, memory and disks.
+mod clock;
+mod full;
+mod memory;
+// When background work may run.
+mod background;
+
+// The trust between members, for the shell.
 mod trust;
 
 mod bytes;
 mod secrets;
 
-// A disk for tests and the simulator.
+// What tests and the simulator need.
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
-#[cfg(test)]
-mod scenarios;
-
 pub use config::ReplicaConfig;
+pub use context::Counters;
+pub use entry::token_id;
+pub use io::MemoryFigures;
 pub use machine::{InvariantViolations, RestoredZone};
-pub use memory::MemoryFigures;
-pub use replica::{Backup, Counters, Founder, Founding, OpenError, Replica, RestoreFailure, Restored};
+pub use replica::{Backup, Founder, Founding, OpenError, Replica, RestoreFailure, Restored};
+pub use replica::{KeyStatus, MemberStatus, Status, ZoneStatus};
 pub use secrets::{DataKey, Sealed};
-pub use status::{KeyStatus, MemberStatus, Status, ZoneStatus};
-pub use trust::{Ca, JoinTokenStatus, Trust, token_id};
+pub use state::JoinTokenStatus;
+pub use trust::{Ca, Trust};
 pub use zone::codec::DecodeError;

@@ -1,40 +1,24 @@
 //! Memory of the zones: how much each member has, and whether zones may grow.
 //!
-//! A member that runs out of memory is killed, and all of them hold the same zones. So every member tells the leader
-//! what its zones take and what they may take, and the leader refuses growth before the smallest of them is full. What
-//! deletes is always carried out.
+//! A member that runs out of memory is killed, and all members hold the same zones. So every member reports its
+//! zones' memory and limit to the leader, which refuses growth before the smallest limit is reached. Deletions are
+//! always executed.
 //!
 //! ```text
 //!   shell --Input::Memory--> member --Frame::Memory--> leader: is_short?
 //! ```
 
-use crate::io::NodeId;
+use crate::context::{Context, Outputs};
+use crate::io::{MemoryFigures, NodeId};
 use crate::limits::{COPIED_IN_FLIGHT_BYTES_MAX, MEMORY_REPORT_MS};
+use crate::machine::Machine;
 use crate::peer::Frame;
-use crate::replica::Replica;
 use std::collections::BTreeMap;
 
-/// What the zones of one member take, and what they may take.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MemoryFigures {
-    /// Bytes in use, former versions included.
-    pub used_bytes: u64,
-    /// Bytes that they may use; zero: not limited.
-    pub limit_bytes: u64,
-}
-
-impl MemoryFigures {
-    /// From where on the zones may not grow: 80 % of the limit. The rest is for what is deleted: deleting copies, too.
-    #[must_use]
-    pub const fn growth_max(self) -> u64 {
-        if self.limit_bytes == 0 { u64::MAX } else { self.limit_bytes / 5 * 4 }
-    }
-}
-
-/// What is known here.
+/// What this member knows about memory.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
-    /// What this member's zones may take; zero: not limited.
+    /// The limit of this member's zones; zero means none.
     limit_bytes: u64,
     /// The last reports of the other members to this leader.
     members: BTreeMap<NodeId, MemoryFigures>,
@@ -43,76 +27,68 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Whether zones that take so much here may not grow. `is_alive` tells members that live from those that do not.
+    /// Whether zones must not grow, given their size on this member. `is_alive` tells which other members count.
     pub(crate) fn is_short(&self, used_bytes: u64, is_alive: impl Fn(NodeId) -> bool) -> bool {
         let own = MemoryFigures { used_bytes, limit_bytes: self.limit_bytes };
         let others = self.members.iter().filter(|(id, _)| is_alive(**id)).map(|(_, figures)| *figures);
-        // Their reports are old, but they have at least the zones that are here.
+        // Their reports are old, but their zones are at least as large as here.
         let is_full = |of: MemoryFigures| of.used_bytes.max(used_bytes) >= of.growth_max();
-        is_full(own) || others.into_iter().any(is_full)
+        is_full(own) || others.into_iter().any(is_full) && !planted!(OnlyOwnMemoryCounts)
     }
 
-    /// What evaluation may copy before it is applied.
+    /// The bytes that evaluation may copy ahead of application.
     pub(crate) fn copied_in_flight_max(&self) -> u64 {
         match self.limit_bytes {
             0 => COPIED_IN_FLIGHT_BYTES_MAX,
             limit => COPIED_IN_FLIGHT_BYTES_MAX.min(limit / 8),
         }
     }
-}
 
-impl Replica {
-    /// The shell says how much memory the zones may take.
-    pub(crate) const fn handle_memory(&mut self, limit_bytes: u64) {
-        self.memory.limit_bytes = limit_bytes;
+    /// Sets the limit of this member's zones.
+    pub(crate) const fn set_limit(&mut self, limit_bytes: u64) {
+        self.limit_bytes = limit_bytes;
     }
 
-    /// What the zones of this member take.
-    #[must_use]
-    pub fn memory_figures(&self) -> MemoryFigures {
-        MemoryFigures { used_bytes: self.machine.zones.stats().used_bytes as u64, limit_bytes: self.memory.limit_bytes }
+    /// Memory use and limit of this member's zones.
+    pub(crate) fn figures(&self, machine: &Machine) -> MemoryFigures {
+        MemoryFigures { used_bytes: machine.zones.stats().used_bytes as u64, limit_bytes: self.limit_bytes }
     }
 
-    /// What a member's zones take, as far as it is known here.
-    pub(crate) fn memory_of(&self, id: NodeId) -> Option<MemoryFigures> {
-        if id == self.driver.id() {
-            return Some(self.memory_figures()).filter(|figures| figures.limit_bytes > 0);
+    /// Memory use and limit of a member's zones, if known.
+    pub(crate) fn figures_of(&self, context: &Context<'_>, id: NodeId) -> Option<MemoryFigures> {
+        if id == context.own() {
+            return Some(self.figures(context.machine)).filter(|figures| figures.limit_bytes > 0);
         }
-        self.memory.members.get(&id).copied()
+        self.members.get(&id).copied()
     }
 
-    /// Tells the leader, a new one at once.
-    pub(crate) fn tick_memory(&mut self) {
-        // A member of software before that level could make nothing of the frame.
-        if self.machine.settings.feature_level() < 3 || self.memory.limit_bytes == 0 {
+    /// Reports to the leader at an interval, and to a new leader immediately.
+    pub(crate) fn tick(&mut self, context: &Context<'_>, outputs: &mut Outputs) {
+        // A member with older software does not know this frame.
+        if context.settings().feature_level() < 3 || self.limit_bytes == 0 {
             return;
         }
-        let own = self.driver.id();
-        let Some(leader) = self.driver.leader().filter(|&leader| leader != own) else { return };
-        let (term, now) = (self.driver.term(), self.now.monotonic_ms);
+        let own = context.own();
+        let Some(leader) = context.driver.leader().filter(|&leader| leader != own) else { return };
+        let (term, now) = (context.driver.term(), context.now_ms());
         let is_recent = |(to, of, at): (NodeId, u64, u64)| (to, of) == (leader, term) && now < at + MEMORY_REPORT_MS;
-        if !self.memory.last_report.is_some_and(is_recent) {
-            self.memory.last_report = Some((leader, term, now));
-            self.send(leader, &Frame::Memory(self.memory_figures()));
+        if !self.last_report.is_some_and(is_recent) {
+            self.last_report = Some((leader, term, now));
+            outputs.send(leader, &Frame::Memory(self.figures(context.machine)));
         }
     }
 
-    pub(crate) fn handle_memory_of(&mut self, from: NodeId, figures: MemoryFigures) {
-        if self.driver.is_leader() && self.machine.settings.is_member(from) {
-            self.memory.members.insert(from, figures);
-            let settings = &self.machine.settings;
-            self.memory.members.retain(|&id, _| settings.is_member(id));
+    /// Notes a member's report to this leader.
+    pub(crate) fn handle_report(&mut self, context: &Context<'_>, from: NodeId, figures: MemoryFigures) {
+        let settings = context.settings();
+        if context.driver.is_leader() && settings.is_member(from) {
+            self.members.insert(from, figures);
+            self.members.retain(|&id, _| settings.is_member(id));
         }
     }
 
     /// The leader changed, so the reports to this one are void.
-    pub(crate) fn reset_memory(&mut self) {
-        self.memory.members.clear();
-    }
-
-    /// Gives memory of the zones that is free back to the operating system, if there is much of it. To be called while
-    /// nothing else is to be done.
-    pub fn release_memory(&mut self) {
-        self.machine.release_memory();
+    pub(crate) fn reset(&mut self) {
+        self.members.clear();
     }
 }

@@ -4,11 +4,10 @@
 //! So members know how stale they are, a restarted member knows when it may answer, and a member whose state differs
 //! from the majority's stops answering.
 
-use crate::command::Answer;
-use crate::io::{NodeId, Output, Serving};
+use crate::context::{Context, Outputs};
+use crate::io::NodeId;
 use crate::limits::{REPORT_MS, REPORTS_PER_COMPARISON, REPORTS_SENT_MAX};
 use crate::peer::{Frame, Report, ReportAck};
-use crate::replica::Replica;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// State of the reports, on the leader and on a follower.
@@ -16,14 +15,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub(crate) struct Progress {
     sequence: u64,
     sent_ms: u64,
-    /// The last reports of this term, and when each left.
+    /// The last reports of this term, with their send times.
     sent: VecDeque<(u64, u64)>,
     /// Index and hash that the current report compares, and those of the next one.
     compared_state: Option<(u64, u128)>,
     next_compared_state: Option<(u64, u128)>,
     /// The newest report received in this term.
     newest_received: u64,
-    /// When this term began here.
+    /// When this term began on this replica.
     since_ms: u64,
     /// Hashes at the compared index, by member.
     votes: BTreeMap<NodeId, u128>,
@@ -59,6 +58,13 @@ pub(crate) struct MemberProgress {
     pub(crate) feature_level: u32,
 }
 
+/// The right state hash at an index, and the members that have another one.
+pub(crate) struct HashVerdict {
+    pub(crate) index: u64,
+    pub(crate) hash: u128,
+    pub(crate) wrong: Vec<NodeId>,
+}
+
 /// A member that answered within this time is alive.
 pub(crate) const ALIVE_MS: u64 = 20 * REPORT_MS;
 
@@ -82,357 +88,257 @@ impl Progress {
     pub(crate) const fn is_settled(&self, now_ms: u64) -> bool {
         self.since_ms + ALIVE_MS < now_ms
     }
-}
 
-impl Replica {
-    pub(crate) fn is_alive(&self, id: NodeId) -> bool {
-        self.progress.responded_within(id, ALIVE_MS, self.now.monotonic_ms)
-    }
-
-    pub(crate) fn member_progress(&self, id: NodeId) -> Option<MemberProgress> {
-        self.progress.members.get(&id).copied()
+    /// A member's last response.
+    pub(crate) fn member(&self, id: NodeId) -> Option<MemberProgress> {
+        self.members.get(&id).copied()
     }
 
     /// The term or the leader changed.
-    pub(crate) fn reset_progress(&mut self) {
-        self.progress.since_ms = self.now.monotonic_ms;
-        self.progress.compared_state = None;
-        self.progress.next_compared_state = None;
-        self.progress.votes.clear();
-        self.progress.comparison = None;
-        self.progress.differing.clear();
-        self.progress.members.clear();
-        self.progress.unconfirmed = None;
-        self.progress.newest_received = 0;
-        self.progress.sent_ms = 0;
-        self.progress.sent.clear();
+    pub(crate) fn reset(&mut self, now_ms: u64) {
+        self.since_ms = now_ms;
+        self.compared_state = None;
+        self.next_compared_state = None;
+        self.votes.clear();
+        self.comparison = None;
+        self.differing.clear();
+        self.members.clear();
+        self.unconfirmed = None;
+        self.newest_received = 0;
+        self.sent_ms = 0;
+        self.sent.clear();
     }
 
-    pub(crate) fn tick_progress(&mut self) {
-        self.confirm();
-        self.answer_all_live_waiters();
-        if !self.driver.has_applied_own_term() || self.now.monotonic_ms < self.progress.sent_ms + REPORT_MS {
-            return;
+    /// Sends the next report to the other members, if this member leads and one is due. `commit` is the highest index
+    /// that any member may have committed. Returns whether it was due.
+    pub(crate) fn send_report(&mut self, context: &Context<'_>, commit: u64, outputs: &mut Outputs) -> bool {
+        let now_ms = context.now_ms();
+        if !context.driver.has_applied_own_term() || now_ms < self.sent_ms + REPORT_MS {
+            return false;
         }
-        let own = (self.machine.applied.0, self.machine.state_hash());
-        // The hash is of an older index, so that members which lag a little have it too.
-        self.progress.compared_state = self.progress.next_compared_state.take();
-        self.progress.next_compared_state = Some(own);
-        self.progress.sequence += 1;
-        self.progress.sent_ms = self.now.monotonic_ms;
-        self.progress.sent.push_back((self.progress.sequence, self.now.monotonic_ms));
-        if self.progress.sent.len() > REPORTS_SENT_MAX {
-            self.progress.sent.pop_front();
+        let own = (context.applied(), context.machine.state_hash());
+        // The hash is of an earlier index, so that members that lag a little have it too.
+        self.compared_state = self.next_compared_state.take();
+        self.next_compared_state = Some(own);
+        self.sequence += 1;
+        self.sent_ms = now_ms;
+        self.sent.push_back((self.sequence, now_ms));
+        if self.sent.len() > REPORTS_SENT_MAX {
+            self.sent.pop_front();
         }
-        self.progress.votes.clear();
-        let (hash_index, hash) = match self.begin_comparison() {
+        self.votes.clear();
+        let (hash_index, hash) = match self.begin_comparison(context) {
             Some(compared) => {
-                self.progress.compared_state = None;
+                self.compared_state = None;
                 compared
             }
-            None => self.progress.compared_state.unwrap_or(own),
+            None => self.compared_state.unwrap_or(own),
         };
-        self.progress.votes.insert(self.driver.id(), hash);
-        let report = Report {
-            term: self.driver.term(),
-            sequence: self.progress.sequence,
-            commit: self.highest_possible_commit(),
-            hash_index,
-            hash,
-        };
-        for id in self.driver.others() {
-            self.send(id, &Frame::Report(report));
+        self.votes.insert(context.own(), hash);
+        let report = Report { term: context.driver.term(), sequence: self.sequence, commit, hash_index, hash };
+        for id in context.driver.others() {
+            outputs.send(id, &Frame::Report(report));
         }
-        self.tick_rotation();
+        true
     }
 
-    pub(crate) fn handle_report(&mut self, from: NodeId, report: Report) {
-        if report.term != self.driver.term() || self.driver.leader() != Some(from) || self.driver.is_leader() {
-            return;
+    /// Takes a report; `false` if it does not count.
+    pub(crate) fn take_report(&mut self, context: &Context<'_>, from: NodeId, report: &Report) -> bool {
+        let driver = context.driver;
+        if report.term != driver.term() || driver.leader() != Some(from) || driver.is_leader() {
+            return false;
         }
         // A reordered or repeated report proves nothing about the time of its arrival.
-        if report.sequence <= self.progress.newest_received {
-            return;
+        if report.sequence <= self.newest_received {
+            return false;
         }
-        self.progress.newest_received = report.sequence;
-        let now = self.now.monotonic_ms;
-        self.progress.unconfirmed.get_or_insert((report.commit, now));
-        self.confirm();
-        let ack = ReportAck {
-            term: report.term,
-            sequence: report.sequence,
-            applied: self.machine.applied.0,
-            feature_level: self.config.feature_level,
-            hash_index: report.hash_index,
-            hash: self.machine.hashes.get(report.hash_index),
-        };
-        self.send(from, &Frame::ReportAck(ack));
-        self.request_lease(from);
+        self.newest_received = report.sequence;
+        self.unconfirmed.get_or_insert((report.commit, context.now_ms()));
+        true
     }
 
-    /// Confirms the state once everything is applied that was committed when a report arrived.
-    fn confirm(&mut self) {
-        if self.driver.has_applied_own_term() {
-            if let Some(at_ms) = self.quorum_contact_ms().filter(|at_ms| at_ms + ALIVE_MS >= self.now.monotonic_ms) {
-                // It confirms itself, and remembers when it leads no more.
-                self.progress.confirmed_ms = self.progress.confirmed_ms.max(Some(at_ms));
-                self.note_contact(at_ms);
-                self.set_serving(Serving::Yes);
-            }
-            return;
+    /// Confirms the state once everything is applied that was committed when the report arrived. Returns the time at
+    /// which nothing newer was committed.
+    pub(crate) fn confirm(&mut self, context: &Context<'_>) -> Option<u64> {
+        if context.driver.has_applied_own_term() {
+            let at_ms = self.quorum_contact_ms(context).filter(|at_ms| at_ms + ALIVE_MS >= context.now_ms())?;
+            // A leader confirms itself, and keeps the time after it loses leadership.
+            self.confirmed_ms = self.confirmed_ms.max(Some(at_ms));
+            return Some(at_ms);
         }
-        if let Some((commit, at_ms)) = self.progress.unconfirmed
-            && self.machine.applied.0 >= commit
-        {
-            self.progress.confirmed_ms = Some(at_ms);
-            self.progress.unconfirmed = None;
-            self.note_contact(at_ms);
-            self.set_serving(Serving::Yes);
-        }
-    }
-
-    /// At that time nothing newer was committed: the next record of the log says so, for the time after a restart.
-    fn note_contact(&mut self, at_ms: u64) {
-        let ago_ms = self.now.monotonic_ms.saturating_sub(at_ms);
-        self.driver.log_mut().set_contact_wall_ms(self.now.wall_ms.saturating_sub(ago_ms));
+        let (_, at_ms) = self.unconfirmed.filter(|&(commit, _)| context.applied() >= commit)?;
+        self.confirmed_ms = Some(at_ms);
+        self.unconfirmed = None;
+        Some(at_ms)
     }
 
     /// When a majority last answered this leader; `None` before the first answers.
-    fn quorum_contact_ms(&self) -> Option<u64> {
-        self.quorum_ms(|member| member.at_ms)
+    fn quorum_contact_ms(&self, context: &Context<'_>) -> Option<u64> {
+        self.quorum_ms(context, |member| member.at_ms)
     }
 
-    /// The latest time at which a majority still followed this leader: all of them answered a report that was sent then
-    /// or later. `None` before the first answers.
-    pub(crate) fn quorum_followed_ms(&self) -> Option<u64> {
-        self.quorum_ms(|member| member.sent_ms)
+    /// The latest time at which a majority still followed this leader. Every member of it has answered a report sent
+    /// then or later. `None` before the first answers.
+    pub(crate) fn quorum_followed_ms(&self, context: &Context<'_>) -> Option<u64> {
+        self.quorum_ms(context, |member| member.sent_ms)
     }
 
-    /// The latest time that is at or before `of` for a majority.
-    fn quorum_ms(&self, of: impl Fn(MemberProgress) -> u64) -> Option<u64> {
-        let own = self.driver.id();
+    /// The latest time that a majority has reached, by `of`.
+    fn quorum_ms(&self, context: &Context<'_>, of: impl Fn(MemberProgress) -> u64) -> Option<u64> {
+        let own = context.own();
         let at = |&id: &NodeId| {
-            let contact_ms = if id == own { Some(self.now.monotonic_ms) } else { self.member_progress(id).map(&of) };
+            let contact_ms = if id == own { Some(context.now_ms()) } else { self.member(id).map(&of) };
             contact_ms.map(|at_ms| (at_ms, id))
         };
-        let mut contacts: Vec<_> = self.driver.voters().iter().filter_map(at).collect();
+        let mut contacts: Vec<_> = context.driver.voters().iter().filter_map(at).collect();
         contacts.sort_unstable_by(|a, b| b.cmp(a));
         let ids: Vec<_> = contacts.iter().map(|&(_, id)| id).collect();
-        let count = (1..=ids.len()).find(|&count| self.driver.is_majority(&ids[..count]))?;
+        let count = (1..=ids.len()).find(|&count| context.driver.is_majority(&ids[..count]))?;
         contacts.get(count - 1).map(|&(at_ms, _)| at_ms)
     }
 
-    pub(crate) fn handle_report_ack(&mut self, from: NodeId, ack: ReportAck) {
-        if ack.term != self.driver.term() || !self.driver.is_leader() || !self.driver.counts(from) {
-            return;
+    /// Notes a member's answer; `false` if it does not count.
+    pub(crate) fn take_ack(&mut self, context: &Context<'_>, from: NodeId, ack: &ReportAck) -> bool {
+        let driver = context.driver;
+        if ack.term != driver.term() || !driver.is_leader() || !driver.counts(from) {
+            return false;
         }
         // On a slow link an answer may belong to an older report. A repeated or reordered answer is ignored.
-        let sent = self.progress.sent.iter().find(|&&(sequence, _)| sequence == ack.sequence);
-        let is_new = self.member_progress(from).is_none_or(|member| member.sequence < ack.sequence);
-        let Some(&(sequence, sent_ms)) = sent.filter(|_| is_new) else { return };
-        let ReportAck { applied, feature_level, .. } = ack;
-        let member = MemberProgress { at_ms: self.now.monotonic_ms, sequence, sent_ms, applied, feature_level };
-        self.progress.members.insert(from, member);
-        self.handle_rotation_progress();
-        self.answer_all_live_waiters();
-        self.compare(from, ack);
-        if sequence != self.progress.sequence {
-            return;
-        }
-        let Some((index, own)) = self.progress.compared_state else { return };
-        if let (true, Some(hash)) = (ack.hash_index == index, ack.hash) {
-            self.progress.votes.insert(from, hash);
-            if self.progress.votes.values().any(|&hash| hash != own) {
-                let votes = std::mem::take(&mut self.progress.votes);
-                self.compare_hashes(index, &votes);
-                self.progress.votes = votes;
-            } else if !self.fenced {
-                // It started again meanwhile.
-                self.progress.differing.remove(&from);
-            }
-        }
+        let sent = self.sent.iter().find(|&&(sequence, _)| sequence == ack.sequence);
+        let is_new = self.member(from).is_none_or(|member| member.sequence < ack.sequence);
+        let Some(&(sequence, sent_ms)) = sent.filter(|_| is_new) else { return false };
+        let ReportAck { applied, feature_level, .. } = *ack;
+        let member = MemberProgress { at_ms: context.now_ms(), sequence, sent_ms, applied, feature_level };
+        self.members.insert(from, member);
+        true
     }
 
     /// Begins a comparison if one is due, at an index that all reachable members have applied. Returns the index and
     /// the hash.
-    fn begin_comparison(&mut self) -> Option<(u64, u128)> {
-        if !self.progress.sequence.is_multiple_of(REPORTS_PER_COMPARISON) {
+    fn begin_comparison(&mut self, context: &Context<'_>) -> Option<(u64, u128)> {
+        if !self.sequence.is_multiple_of(REPORTS_PER_COMPARISON) {
             return None;
         }
-        let live = self.driver.others().into_iter().filter(|&id| self.is_alive(id));
-        let slowest = live.filter_map(|id| self.member_progress(id)).map(|member| member.applied).min()?;
-        let (index, own) = self.machine.hashes.last_up_to(slowest.min(self.machine.applied.0))?;
-        self.progress.comparison = Some(Comparison { index, own, votes: BTreeMap::from([(self.driver.id(), own)]) });
+        let live = context.driver.others().into_iter().filter(|&id| self.is_alive(id, context.now_ms()));
+        let slowest = live.filter_map(|id| self.member(id)).map(|member| member.applied).min()?;
+        let (index, own) = context.machine.hashes.last_up_to(slowest.min(context.applied()))?;
+        self.comparison = Some(Comparison { index, own, votes: BTreeMap::from([(context.own(), own)]) });
         Some((index, own))
     }
 
-    /// Counts a member's hash in the open comparison.
-    fn compare(&mut self, from: NodeId, ack: ReportAck) {
-        let Some(comparison) = self.progress.comparison.as_mut().filter(|open| open.index == ack.hash_index) else {
-            return;
-        };
-        let Some(hash) = ack.hash else { return };
+    /// Counts a member's hash in the open comparison. Returns the verdict if hashes differ.
+    pub(crate) fn compare_open(
+        &mut self,
+        context: &Context<'_>,
+        from: NodeId,
+        ack: &ReportAck,
+        outputs: &mut Outputs,
+    ) -> Option<HashVerdict> {
+        let comparison = self.comparison.as_mut().filter(|open| open.index == ack.hash_index)?;
+        let hash = ack.hash?;
         // A response to an ordinary report about the same index counts once as well.
         if comparison.votes.insert(from, hash) == Some(hash) {
-            return;
+            return None;
         }
-        if comparison.votes.values().any(|&hash| hash != comparison.own) {
-            let (index, votes) = (comparison.index, comparison.votes.clone());
-            self.compare_hashes(index, &votes);
+        if comparison.votes.values().all(|&hash| hash == comparison.own) {
+            return None;
         }
+        let (index, votes) = (comparison.index, comparison.votes.clone());
+        self.judge(context, index, &votes, outputs)
     }
 
-    /// Answers requests that wait until all live members have applied an index. Members that do not answer are not
-    /// waited for, once every live member has had time to answer.
-    fn answer_all_live_waiters(&mut self) {
-        if !self.head.has_all_live_waiters() {
-            return;
+    /// Compares the hash in the answer to the newest report. Returns the verdict if hashes differ.
+    pub(crate) fn compare_newest(
+        &mut self,
+        context: &Context<'_>,
+        from: NodeId,
+        ack: &ReportAck,
+        outputs: &mut Outputs,
+    ) -> Option<HashVerdict> {
+        if ack.sequence != self.sequence {
+            return None;
         }
-        let now = self.now.monotonic_ms;
-        let (own, others, is_settled) = (self.machine.applied.0, self.driver.others(), self.progress.is_settled(now));
-        let progress = &self.progress;
-        let has_applied = |id: &NodeId, index| match progress.members.get(id) {
-            Some(member) if member.at_ms + ALIVE_MS >= now => member.applied >= index,
-            _ => is_settled,
-        };
-        let has_reached_all = |index| own >= index && others.iter().all(|id| has_applied(id, index));
-        let origins = self.head.take_all_live_waiters(now, has_reached_all);
-        self.reply_all(origins, Answer::Done { index: own });
+        let (index, own) = self.compared_state?;
+        let hash = ack.hash.filter(|_| ack.hash_index == index)?;
+        self.votes.insert(from, hash);
+        if self.votes.values().any(|&hash| hash != own) {
+            let votes = core::mem::take(&mut self.votes);
+            let verdict = self.judge(context, index, &votes, outputs);
+            self.votes = votes;
+            return verdict;
+        }
+        if !context.local.lifecycle.is_fenced_by_hash {
+            // The member restarted meanwhile.
+            self.differing.remove(&from);
+        }
+        None
     }
 
-    /// Somebody differs. What a majority of the voters has is right; without a majority nobody knows.
-    fn compare_hashes(&mut self, index: u64, votes: &BTreeMap<NodeId, u128>) {
-        self.machine.invariant_violations.hash_mismatches += 1;
+    /// Some hashes differ. The hash of a majority of the voters is right; without a majority the right one is
+    /// unknown.
+    fn judge(
+        &mut self,
+        context: &Context<'_>,
+        index: u64,
+        votes: &BTreeMap<NodeId, u128>,
+        outputs: &mut Outputs,
+    ) -> Option<HashVerdict> {
+        outputs.invariant_violations.hash_mismatches += 1;
         let mut holders: BTreeMap<u128, Vec<NodeId>> = BTreeMap::new();
         for (&id, &hash) in votes {
             holders.entry(hash).or_default().push(id);
         }
-        let Some((&right, sound)) = holders.iter().find(|(_, ids)| self.driver.is_majority(ids)) else { return };
+        let (&right, sound) = holders.iter().find(|(_, ids)| context.driver.is_majority(ids))?;
         // A member may have had the right state earlier and still be wrong now.
-        if self.progress.compared_state.is_some_and(|(newest, _)| newest == index) {
-            self.progress.differing.retain(|id| !sound.contains(id));
+        if self.compared_state.is_some_and(|(newest, _)| newest == index) {
+            self.differing.retain(|id| !sound.contains(id));
         }
         let wrong: Vec<_> = votes.iter().filter(|&(_, &hash)| hash != right).map(|(&id, _)| id).collect();
-        self.progress.differing.extend(&wrong);
-        let own = self.driver.id();
-        for id in wrong {
-            if id == own {
-                self.fence();
-            } else {
-                self.send(id, &Frame::HashVerdict { index, hash: right });
-            }
-        }
+        self.differing.extend(&wrong);
+        Some(HashVerdict { index, hash: right, wrong })
     }
 
-    pub(crate) fn handle_hash_verdict(&mut self, from: NodeId, index: u64, hash: u128) {
-        if self.driver.leader() == Some(from) && self.machine.hashes.get(index).is_some_and(|own| own != hash) {
-            self.machine.invariant_violations.hash_mismatches += 1;
-            self.fence();
-        }
-    }
-
-    /// This replica's state is not what a majority has: it stops answering and leading. Its log is sound, so it goes
-    /// on storing and voting.
-    fn fence(&mut self) {
-        if planted!(NotFenced) {
-            return;
-        }
-        self.fenced = true;
-        self.set_serving(Serving::No);
-        self.distrust_checkpoints();
-        self.hand_over_if_fenced();
-    }
-
-    /// A hand-over may fail, and then it is tried again: a leader that is fenced takes no updates.
-    pub(crate) fn hand_over_if_fenced(&mut self) {
-        if self.fenced
-            && !self.driver.is_transferring()
-            && let Some(to) = self.successor()
-        {
-            self.driver.transfer_leader(to);
-        }
-    }
-
-    /// Also when it is about to end because its state is not to be trusted.
-    pub(crate) const fn is_fenced(&self) -> bool {
-        self.fenced || self.pending_fatal.is_some()
-    }
-
-    pub(crate) fn set_serving(&mut self, serving: Serving) {
-        // One that is fenced or removed never answers again; one that answered does so whatever becomes of the leader.
-        let serving =
-            if self.fenced || self.is_removed() && !planted!(RemovedMemberAnswers) { Serving::No } else { serving };
-        if self.serving != serving {
-            self.serving = serving;
-            self.out.push_back(Output::ServingChanged { serving });
-        }
-    }
-
-    /// A restarted replica that knows no leader answers after a while, marked stale. Everything it had published is in
-    /// its log, unless the log is in doubt. If the log holds more than the known committed entries, the replica may
-    /// have published part of that too. In both cases it waits longer, because its serials may be older than before.
-    pub(crate) fn serve_stale_when_due(&mut self) {
-        let knows_all = planted!(StaleDespiteLog) || self.knows_what_it_published();
-        let waited = self.running_ms >= self.config.start_stale_after_ms;
-        // One that has not applied yet that it is a member knows nothing of how the zones are to be served.
-        let is_member = self.machine.settings.is_member(self.driver.id());
-        if self.serving == Serving::No && is_member && (waited && knows_all || self.may_serve_behind()) {
-            self.set_serving(Serving::Stale);
-        }
-    }
-
-    /// Whether this replica has applied everything that it may have published before it started.
-    fn knows_what_it_published(&self) -> bool {
-        self.machine.applied.0 >= self.started_last_index && self.doubt().is_none()
-    }
-
-    /// Whether there was no leader for long, and all known committed entries are applied.
-    fn may_serve_behind(&self) -> bool {
-        self.running_ms - self.led_ms >= self.config.start_behind_after_ms
-            && self.machine.applied.0 >= self.driver.log().hard_state().commit
-    }
-
-    /// Whether this replica answers although it may have published newer data before it started. Its serials may be
-    /// older than before until a leader confirms the rest.
-    #[must_use]
-    pub fn serves_behind(&self) -> bool {
-        self.serving == Serving::Stale && !self.knows_what_it_published()
+    /// Whether a request that waits for all live members is over, given the index that this leader has applied.
+    /// Members that do not answer are not waited for, once every live member has had time to answer.
+    pub(crate) fn has_reached_all(&self, context: &Context<'_>, others: &[NodeId], index: u64) -> bool {
+        let now_ms = context.now_ms();
+        let has_applied = |id: &NodeId| match self.members.get(id) {
+            Some(member) if member.at_ms + ALIVE_MS >= now_ms => member.applied >= index,
+            _ => self.is_settled(now_ms),
+        };
+        context.applied() >= index && others.iter().all(has_applied)
     }
 
     /// Milliseconds since a leader last confirmed that nothing newer is committed than what is applied here.
-    #[must_use]
-    pub fn staleness_ms(&self) -> u64 {
-        let now = self.now.monotonic_ms;
-        if self.driver.has_applied_own_term() {
-            return self.quorum_contact_ms().map_or(0, |at_ms| now.saturating_sub(at_ms));
+    pub(crate) fn staleness_ms(&self, context: &Context<'_>) -> u64 {
+        let now_ms = context.now_ms();
+        if context.driver.has_applied_own_term() {
+            return self.quorum_contact_ms(context).map_or(0, |at_ms| now_ms.saturating_sub(at_ms));
         }
-        match self.progress.confirmed_ms {
-            Some(at_ms) => now.saturating_sub(at_ms),
-            // The time before the start counts too; a clock that went back does not make it fresh.
+        match self.confirmed_ms {
+            Some(at_ms) => now_ms.saturating_sub(at_ms),
+            // The time before the start counts too. A wall clock that went back does not make the state fresh.
             None => {
-                let since_start = now.saturating_sub(self.started_ms);
-                let contact = self.driver.log().contact_wall_ms();
-                since_start.max(self.now.wall_ms.saturating_sub(contact))
+                let since_start = now_ms.saturating_sub(context.local.started_ms);
+                let contact = context.driver.log().contact_wall_ms();
+                since_start.max(context.local.now.wall_ms.saturating_sub(contact))
             }
         }
     }
-}
 
-impl Replica {
-    /// The highest feature level that every member knows, as this leader heard of late; zero while one is not heard. An
-    /// administrator may raise the cluster's to it.
-    pub(crate) fn level_of_members(&self) -> u32 {
-        let own = self.driver.id();
+    /// The highest feature level that every member supports, by their last answers to this leader; zero if one is not
+    /// heard. An administrator may raise the cluster to it.
+    pub(crate) fn level_of_members(&self, context: &Context<'_>) -> u32 {
         let level_of = |id: NodeId| {
             let of_other = || {
-                self.member_progress(id)
-                    .filter(|_| self.is_alive(id))
+                self.member(id)
+                    .filter(|_| self.is_alive(id, context.now_ms()))
                     .map_or(if planted!(FeatureLevelWithoutSilent) { u32::MAX } else { 0 }, |member| {
                         member.feature_level
                     })
             };
-            if id == own { self.config.feature_level } else { of_other() }
+            if id == context.own() { context.local.config.feature_level } else { of_other() }
         };
-        self.machine.settings.members().iter().map(|member| level_of(member.id)).min().unwrap_or(0)
+        context.settings().members().iter().map(|member| level_of(member.id)).min().unwrap_or(0)
     }
 }

@@ -1,10 +1,10 @@
 //! Linearizable reads: a read index that covers everything acknowledged before the request, confirmed by a majority.
-//! API clients use them, and the replica itself does before it refuses an update.
+//! API clients use them, and so does the replica before it refuses an update.
 
-use crate::io::{NodeId, Output, ReadIndexError, UpdateRequest};
+use crate::context::{Context, Outputs};
+use crate::io::{NodeId, ReadIndexError, UpdateRequest};
 use crate::limits::{FORWARD_AGAIN_MS, READ_WAIT_MS, READS_WAITING_MAX, REFUSALS_WAITING_MAX};
 use crate::peer::Frame;
-use crate::replica::Replica;
 use raft::ReadState;
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub(crate) struct Reads {
     in_raft: BTreeMap<u64, (ReadOrigin, u64)>,
     /// Reads of this member, by token.
     own: BTreeMap<u64, OwnRead>,
-    /// The number of those that are for refusals.
+    /// The number of reads for refusals.
     refusals: usize,
 }
 
@@ -27,9 +27,16 @@ enum ReadOrigin {
     Peer(NodeId, u64),
 }
 
-/// What a read of this member is for.
+/// A read of this member that is over.
+pub(crate) struct FinishedRead {
+    pub(crate) purpose: ReadPurpose,
+    /// The applied index, which covers everything acknowledged before the request.
+    pub(crate) result: Result<u64, ReadIndexError>,
+}
+
+/// The purpose of this member's read.
 #[derive(Debug)]
-enum ReadPurpose {
+pub(crate) enum ReadPurpose {
     /// A request of the shell.
     Shell(u64),
     /// An update that this member refuses unless its state is out of date.
@@ -60,154 +67,157 @@ impl Reads {
         Self { next_context: first_context, ..Self::default() }
     }
 
-    /// Whether clients wait for updates that are to be refused.
+    /// Whether clients wait for updates that may be refused.
     pub(crate) const fn has_refusals(&self) -> bool {
         self.refusals > 0
     }
-}
 
-impl Replica {
-    pub(crate) fn handle_read_index(&mut self, request_id: u64) {
-        if self.reads.own.len() - self.reads.refusals >= READS_WAITING_MAX {
-            return self.read_done(ReadPurpose::Shell(request_id), Err(ReadIndexError::Busy));
-        }
-        self.read(ReadPurpose::Shell(request_id));
+    /// Whether the shell may request another read.
+    pub(crate) fn has_room(&self) -> bool {
+        self.own.len() - self.refusals < READS_WAITING_MAX
     }
 
-    /// Reads before an update is refused, see [`Replica::refuse_or_forward`]; `false` when too many wait for that.
-    pub(crate) fn read_before_refusing(&mut self, request: &UpdateRequest) -> bool {
-        if self.reads.refusals >= REFUSALS_WAITING_MAX {
-            return false;
-        }
-        self.reads.refusals += 1;
-        self.read(ReadPurpose::Refusal(Box::new(request.clone())));
-        true
+    /// Whether another update may wait for a read before it is refused.
+    pub(crate) const fn has_room_for_refusal(&self) -> bool {
+        self.refusals < REFUSALS_WAITING_MAX
     }
 
-    fn read(&mut self, purpose: ReadPurpose) {
-        let token = self.reads.next_context;
-        self.reads.next_context = token.wrapping_add(1);
-        let deadline_ms = self.now.monotonic_ms + READ_WAIT_MS;
-        self.reads.own.insert(token, OwnRead { purpose, deadline_ms, sent_ms: None, queried: Vec::new(), index: None });
-        self.send_read(token);
+    /// Starts a read. Returns its context if raft must confirm it.
+    pub(crate) fn begin(&mut self, context: &Context<'_>, outputs: &mut Outputs, purpose: ReadPurpose) -> Option<u64> {
+        self.refusals += usize::from(matches!(purpose, ReadPurpose::Refusal(_)));
+        let token = self.draw();
+        let deadline_ms = context.now_ms() + READ_WAIT_MS;
+        self.own.insert(token, OwnRead { purpose, deadline_ms, sent_ms: None, queried: Vec::new(), index: None });
+        self.send(context, outputs, token)
+    }
+
+    const fn draw(&mut self) -> u64 {
+        let context = self.next_context;
+        self.next_context = context.wrapping_add(1);
+        context
     }
 
     /// Asks the leader. Does nothing if there is none, or its first entry is not committed.
-    fn send_read(&mut self, token: u64) {
-        let leader = self.driver.leader().filter(|_| !self.driver.is_leader());
-        let is_sent = if self.driver.is_leader() {
-            self.confirm_read(ReadOrigin::Own(token))
+    fn send(&mut self, context: &Context<'_>, outputs: &mut Outputs, token: u64) -> Option<u64> {
+        let mut to_confirm = None;
+        let leader = context.driver.leader().filter(|_| !context.driver.is_leader());
+        let is_sent = if context.driver.is_leader() {
+            let can_confirm = self.can_confirm(context);
+            if can_confirm {
+                to_confirm = self.confirm(context, outputs, ReadOrigin::Own(token));
+            }
+            can_confirm
         } else if let Some(leader) = leader {
-            self.send(leader, &Frame::ReadIndex { token });
+            outputs.send(leader, &Frame::ReadIndex { token });
             true
         } else {
             false
         };
-        if let Some(read) = self.reads.own.get_mut(&token) {
-            read.sent_ms = is_sent.then_some(self.now.monotonic_ms);
+        if let Some(read) = self.own.get_mut(&token) {
+            read.sent_ms = is_sent.then_some(context.now_ms());
             read.queried.extend(leader.filter(|leader| !read.queried.contains(leader)));
         }
+        to_confirm
     }
 
-    pub(crate) fn handle_peer_read(&mut self, from: NodeId, token: u64) {
-        self.confirm_read(ReadOrigin::Peer(from, token));
+    /// A member asks this leader. Returns the context of the read if raft must confirm it.
+    pub(crate) fn handle_peer(
+        &mut self,
+        context: &Context<'_>,
+        outputs: &mut Outputs,
+        from: NodeId,
+        token: u64,
+    ) -> Option<u64> {
+        if self.can_confirm(context) { self.confirm(context, outputs, ReadOrigin::Peer(from, token)) } else { None }
     }
 
     /// Only on the leader, after its first entry: before that raft silently drops reads.
-    fn confirm_read(&mut self, origin: ReadOrigin) -> bool {
-        if self.reads.in_raft.len() >= READS_WAITING_MAX || !self.driver.has_applied_own_term() {
-            return false;
-        }
-        let context = self.reads.next_context;
-        self.reads.next_context = context.wrapping_add(1);
+    fn can_confirm(&self, context: &Context<'_>) -> bool {
+        self.in_raft.len() < READS_WAITING_MAX && context.driver.has_applied_own_term()
+    }
+
+    /// Returns the context of a read that raft must confirm.
+    fn confirm(&mut self, context: &Context<'_>, outputs: &mut Outputs, origin: ReadOrigin) -> Option<u64> {
+        let drawn = self.draw();
         if planted!(ReadWithoutMajority) {
-            let index = self.highest_possible_commit();
-            match origin {
-                ReadOrigin::Own(token) => self.handle_read_answer(token, index),
-                ReadOrigin::Peer(id, token) => self.send(id, &Frame::ReadIndexAnswer { token, index }),
-            }
-            return true;
+            self.confirmed(origin, context.driver.commit(), outputs);
+            return None;
         }
-        if !self.driver.read_index(context) {
-            return false;
-        }
-        self.reads.in_raft.insert(context, (origin, self.now.monotonic_ms + READ_WAIT_MS));
-        true
+        self.in_raft.insert(drawn, (origin, context.now_ms() + READ_WAIT_MS));
+        Some(drawn)
     }
 
-    /// Raft confirmed reads.
-    pub(crate) fn handle_read_states(&mut self, states: Vec<ReadState>) {
-        for state in states {
-            let index = state.index.max(self.highest_possible_commit());
-            let Ok(context) = <[u8; 8]>::try_from(state.request_ctx.as_slice()) else { continue };
-            match self.reads.in_raft.remove(&u64::from_be_bytes(context)) {
-                Some((ReadOrigin::Own(token), _)) => self.handle_read_answer(token, index),
-                Some((ReadOrigin::Peer(id, token), _)) => {
-                    self.send(id, &Frame::ReadIndexAnswer { token, index });
-                }
-                None => {}
-            }
+    /// Raft confirmed a read. `commit` is the highest index that any member may have committed.
+    pub(crate) fn handle_state(&mut self, state: &ReadState, commit: u64, outputs: &mut Outputs) {
+        let Ok(context) = <[u8; 8]>::try_from(state.request_ctx.as_slice()) else { return };
+        if let Some((origin, _)) = self.in_raft.remove(&u64::from_be_bytes(context)) {
+            self.confirmed(origin, state.index.max(commit), outputs);
         }
     }
 
-    /// The answer of a peer: it counts when that was asked.
-    pub(crate) fn handle_peer_read_answer(&mut self, from: NodeId, token: u64, index: u64) {
-        match self.reads.own.get(&token) {
-            Some(read) if read.queried.contains(&from) => self.handle_read_answer(token, index),
-            Some(_) => self.refuse(),
-            // It came late.
+    fn confirmed(&mut self, origin: ReadOrigin, index: u64, outputs: &mut Outputs) {
+        match origin {
+            ReadOrigin::Own(token) => self.answered(token, index),
+            ReadOrigin::Peer(id, token) => outputs.send(id, &Frame::ReadIndexAnswer { token, index }),
+        }
+    }
+
+    /// A peer's answer counts only if that peer was asked.
+    pub(crate) fn handle_peer_answer(&mut self, from: NodeId, token: u64, index: u64, outputs: &mut Outputs) {
+        match self.own.get(&token) {
+            Some(read) if read.queried.contains(&from) || planted!(UnaskedAnswerTaken) => self.answered(token, index),
+            Some(_) => outputs.refuse(),
+            // The answer is late.
             None => {}
         }
     }
 
-    fn handle_read_answer(&mut self, token: u64, index: u64) {
-        if let Some(read) = self.reads.own.get_mut(&token) {
+    fn answered(&mut self, token: u64, index: u64) {
+        if let Some(read) = self.own.get_mut(&token) {
             // Every request was sent after the read began, so the first answer is enough.
             read.index.get_or_insert(index);
         }
-        self.answer_reads();
     }
 
-    /// Answers those whose index is applied.
-    pub(crate) fn answer_reads(&mut self) {
-        if self.reads.own.is_empty() {
-            return;
+    /// Removes and returns the reads whose index is applied.
+    pub(crate) fn take_applied(&mut self, applied: u64) -> Vec<FinishedRead> {
+        if self.own.is_empty() {
+            return Vec::new();
         }
-        let applied = self.machine.applied.0;
-        let done = self.reads.own.extract_if(.., |_, read| read.index.is_some_and(|index| index <= applied));
-        for (_, read) in done.collect::<Vec<_>>() {
-            self.read_done(read.purpose, Ok(applied));
-        }
+        let done = self.own.extract_if(.., |_, read| read.index.is_some_and(|index| index <= applied));
+        let done: Vec<_> = done.map(|(_, read)| FinishedRead { purpose: read.purpose, result: Ok(applied) }).collect();
+        self.forget_refusals(&done);
+        done
     }
 
-    pub(crate) fn tick_reads(&mut self) {
-        let now = self.now.monotonic_ms;
-        self.reads.in_raft.retain(|_, &mut (_, deadline_ms)| now < deadline_ms);
-        let expired = self.reads.own.extract_if(.., |_, read| now >= read.deadline_ms);
-        for (_, read) in expired.collect::<Vec<_>>() {
-            self.read_done(read.purpose, Err(ReadIndexError::TimedOut));
-        }
-        let to_ask = self.reads.own.iter().filter(|(_, read)| read.is_due(now)).map(|(&token, _)| token);
-        for token in to_ask.collect::<Vec<_>>() {
-            self.send_read(token);
-        }
+    /// Removes and returns the reads past their deadline.
+    pub(crate) fn take_expired(&mut self, now_ms: u64) -> Vec<FinishedRead> {
+        self.in_raft.retain(|_, &mut (_, deadline_ms)| now_ms < deadline_ms);
+        let expired = self.own.extract_if(.., |_, read| now_ms >= read.deadline_ms);
+        let timed_out =
+            |(_, read): (u64, OwnRead)| FinishedRead { purpose: read.purpose, result: Err(ReadIndexError::TimedOut) };
+        let expired: Vec<_> = expired.map(timed_out).collect();
+        self.forget_refusals(&expired);
+        expired
+    }
+
+    fn forget_refusals(&mut self, finished: &[FinishedRead]) {
+        self.refusals -= finished.iter().filter(|read| matches!(read.purpose, ReadPurpose::Refusal(_))).count();
+    }
+
+    /// Repeats requests that may be lost. Returns the contexts of the reads that raft must confirm.
+    pub(crate) fn repeat(&mut self, context: &Context<'_>, outputs: &mut Outputs) -> Vec<u64> {
+        let now_ms = context.now_ms();
+        let to_ask = self.own.iter().filter(|(_, read)| read.is_due(now_ms)).map(|(&token, _)| token);
+        let to_ask: Vec<_> = to_ask.collect();
+        to_ask.into_iter().filter_map(|token| self.send(context, outputs, token)).collect()
     }
 
     /// The leader or the term changed, so raft dropped its reads.
-    pub(crate) fn reset_reads(&mut self) {
-        self.reads.in_raft.clear();
-        for read in self.reads.own.values_mut() {
+    pub(crate) fn reset(&mut self) {
+        self.in_raft.clear();
+        for read in self.own.values_mut() {
             read.sent_ms = None;
-        }
-    }
-
-    fn read_done(&mut self, purpose: ReadPurpose, result: Result<u64, ReadIndexError>) {
-        match purpose {
-            ReadPurpose::Shell(request_id) => self.out.push_back(Output::ReadIndexDone { request_id, result }),
-            ReadPurpose::Refusal(request) => {
-                self.reads.refusals -= 1;
-                self.refuse_or_forward(*request, result.is_ok());
-            }
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Secrets sealed under the cluster data key (ChaCha20-Poly1305, RFC 8439): entries, checkpoints and backups
-//! carry nothing else.
+//! Secrets sealed with the cluster's data key (ChaCha20-Poly1305, RFC 8439). Entries, checkpoints and backups contain
+//! secrets only in this form.
 
 use core::fmt;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
@@ -13,9 +13,9 @@ const TAG_BYTES: usize = 16;
 /// A secret that only a member can read.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Sealed {
-    /// Which data key; it is rotated when a node leaves.
+    /// Number of the data key. The key is rotated when a node leaves.
     pub data_key_number: u32,
-    /// The nonce, random, from outside.
+    /// The nonce, from the caller's random source.
     pub nonce: [u8; 12],
     /// Ciphertext and tag.
     pub bytes: Vec<u8>,
@@ -34,7 +34,7 @@ impl Sealed {
         out.bytes(&self.bytes);
     }
 
-    /// Reads what [`Sealed::encode`] wrote; `plain_bytes_max` bounds the secret.
+    /// Decodes the output of [`Sealed::encode`]; `plain_bytes_max` bounds the secret.
     pub(crate) fn decode(from: &mut Decoder<'_>, plain_bytes_max: usize) -> Result<Self, DecodeError> {
         Ok(Self {
             data_key_number: from.u32()?,
@@ -44,7 +44,7 @@ impl Sealed {
     }
 }
 
-/// The keys that seal secrets, by their numbers: the one in use, and while it is replaced the one before or the next.
+/// The keys that seal secrets, by number: the current one, and during a replacement the previous or the next.
 #[derive(Clone)]
 pub struct DataKey {
     keys: BTreeMap<u32, LessSafeKey>,
@@ -57,19 +57,19 @@ impl fmt::Debug for DataKey {
 }
 
 impl DataKey {
-    /// Takes the bytes of one key and its number in the order of rotations.
+    /// Creates a key from its bytes and its number in the order of rotations.
     ///
     /// # Panics
-    /// Never: 32 bytes are what the algorithm takes.
+    /// Never: the algorithm takes keys of 32 bytes.
     #[must_use]
     pub fn new(number: u32, bytes: &[u8; 32]) -> Self {
         Self { keys: BTreeMap::new() }.with(number, bytes)
     }
 
-    /// And another one.
+    /// Adds another key.
     ///
     /// # Panics
-    /// Never: 32 bytes are what the algorithm takes.
+    /// Never: the algorithm takes keys of 32 bytes.
     #[must_use]
     pub fn with(mut self, number: u32, bytes: &[u8; 32]) -> Self {
         let key = UnboundKey::new(&CHACHA20_POLY1305, bytes).expect("32 bytes are a key of this algorithm");
@@ -83,23 +83,27 @@ impl DataKey {
         self.keys.keys().next_back().copied().unwrap_or(0)
     }
 
-    /// Seals `secret` with the newest key; `context` (what the secret is, and whose) must be the same when it is
-    /// opened.
+    /// Seals `secret` with the newest key. `context` (the kind and the owner of the secret) must be the same when it
+    /// is opened.
     ///
     /// # Panics
-    /// Never: there is a key, and only messages of 256 GiB and more cannot be sealed.
+    /// Never: there is a newest key, and only messages of 256 GiB and more cannot be sealed.
     #[must_use]
     pub fn seal(&self, nonce: [u8; 12], context: &[u8], secret: &[u8]) -> Sealed {
         self.seal_under(self.newest(), nonce, context, secret).expect("the newest key is there")
     }
 
-    /// Seals `secret` with the key of this number, if it is there.
+    /// Seals `secret` with the key of this number; `None` if that key is unknown.
     ///
     /// # Panics
     /// Never: only messages of 256 GiB and more cannot be sealed.
     #[must_use]
     pub fn seal_under(&self, number: u32, nonce: [u8; 12], context: &[u8], secret: &[u8]) -> Option<Sealed> {
         let mut bytes = secret.to_vec();
+        if planted!(SecretsNotEncrypted) {
+            bytes.extend([0; TAG_BYTES]);
+            return Some(Sealed { data_key_number: number, nonce, bytes });
+        }
         self.keys
             .get(&number)?
             .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(context), &mut bytes)
@@ -107,13 +111,17 @@ impl DataKey {
         Some(Sealed { data_key_number: number, nonce, bytes })
     }
 
-    /// Opens what [`DataKey::seal`] made, into memory that is overwritten when it is dropped; `None` under another key,
-    /// for another context, or when it was altered.
+    /// Opens a sealed secret into memory that is overwritten when dropped. `None` with another key, for another
+    /// context, or if the secret was altered.
     #[must_use]
     pub fn open(&self, sealed: &Sealed, context: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
         let key = self.keys.get(&sealed.data_key_number)?;
-        // In one block from the beginning to the end: a copy would stay in memory.
+        // The allocation must never move: a copy would remain in memory.
         let mut bytes = Zeroizing::new(sealed.bytes.clone());
+        if planted!(SecretsNotEncrypted) {
+            bytes.truncate(sealed.bytes.len() - TAG_BYTES);
+            return Some(bytes);
+        }
         let nonce = Nonce::assume_unique_for_key(sealed.nonce);
         let length = key.open_in_place(nonce, Aad::from(context), &mut bytes).ok()?.len();
         bytes.truncate(length);
@@ -129,6 +137,7 @@ mod tests {
     fn opens_only_what_it_sealed() {
         let key = DataKey::new(1, &[7; 32]);
         let sealed = key.seal([9; 12], b"tsig a.", b"secret");
+        assert!(!sealed.bytes.starts_with(b"secret"), "the stored secret is encrypted");
         assert_eq!(key.open(&sealed, b"tsig a.").unwrap().as_slice(), b"secret");
         assert_eq!(key.open(&sealed, b"tsig b."), None);
         assert_eq!(DataKey::new(1, &[8; 32]).open(&sealed, b"tsig a."), None);

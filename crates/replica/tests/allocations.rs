@@ -1,6 +1,6 @@
-//! What one update costs in allocations on three members, from the node that takes it to the last that has applied it:
-//! forwarded, evaluated, encoded, logged, replicated, decoded, applied, told. Counted in the members, not in the disks
-//! and the network of this test.
+//! Counts the allocations for one update on three members, from the receiving node to the last member that applies
+//! it: forwarding, evaluation, encoding, log, replication, decoding, application and response. Only allocations in
+//! the members count, not those of this test's disks and network.
 
 use catamaran_replica::disk::{DiskJob, DiskRead};
 use catamaran_replica::io::{
@@ -20,23 +20,23 @@ use wire::parse::{Parsed, parse_request};
 use zone::set::StoreConfig;
 use zone::{Record, ZoneId};
 
-/// Allocations of all three members for one update that comes alone.
+/// Allocations of all three members for a single update.
 const ALONE_MAX: u64 = 420;
-/// The same of one among those that come together.
+/// Allocations per update for several updates at once.
 const TOGETHER_MAX: u64 = 300;
-/// How many come together.
+/// Number of updates at once.
 const TOGETHER: u64 = 64;
 
 thread_local! {
-    /// Allocations, and bytes of them.
+    /// Number of allocations, and their bytes.
     static COUNT: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
     static IS_ON: Cell<bool> = const { Cell::new(false) };
 }
 
 struct Counting;
 
-// SAFETY: every call goes to the system's allocator as it came; the counters are thread-local cells without destructor,
-// whose access allocates nothing.
+// SAFETY: every call is passed unchanged to the system's allocator. The counters are thread-local cells without
+// destructor, and access to them does not allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if IS_ON.get() {
@@ -56,7 +56,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Runs something with the counters on.
+/// Runs a function with the counters on.
 fn counted<T>(run: impl FnOnce() -> T) -> T {
     IS_ON.set(true);
     let result = run();
@@ -149,7 +149,7 @@ impl Cluster {
         counted(|| self.members[at].0.handle(input, now));
     }
 
-    /// Carries everything out until nothing moves.
+    /// Executes all outputs until there are none.
     fn settle(&mut self) {
         loop {
             let mut moved = false;
@@ -190,7 +190,7 @@ impl Cluster {
         }
     }
 
-    /// A signed update that replaces one record, as the shell of a node hands it over.
+    /// A signed update that replaces one record, as a node's shell passes it on.
     fn request(&mut self, at: usize) -> UpdateRequest {
         self.updates += 1;
         let owner = name(&format!("host-{}.example.test.", self.updates % 100));
@@ -218,7 +218,7 @@ impl Cluster {
         }
     }
 
-    /// Allocations and bytes an update, of `count` that come together at one member.
+    /// Allocations and bytes per update, for `count` updates at once at one member.
     fn measure(&mut self, at: usize, count: u64) -> (u64, u64) {
         let requests: Vec<_> = (0..count).map(|_| self.request(at)).collect();
         self.verdicts.clear();
@@ -238,7 +238,7 @@ fn an_update_allocates_no_more_than_a_bounded_number_of_times() {
     let mut cluster = Cluster::new();
     let leader = cluster.leader().unwrap();
     let follower = (leader + 1) % 3;
-    // Tables and queues have their size, and all owners are there.
+    // Warm-up: tables and queues have their size, and all owners exist.
     for _ in 0..4 {
         cluster.measure(follower, TOGETHER);
     }
@@ -250,9 +250,9 @@ fn an_update_allocates_no_more_than_a_bounded_number_of_times() {
     for at in [leader, follower] {
         let (alone, together) = (runs(&mut cluster, at, 1), runs(&mut cluster, at, TOGETHER));
         let through = if at == leader { "the leader" } else { "a follower" };
-        println!("allocations and bytes an update through {through}: alone {alone:?}, together {together:?}");
-        assert!(alone.0 > 0 && together.0 > 0, "the counter counts");
-        assert!(alone.0 <= ALONE_MAX, "an update that comes alone allocates {} times", alone.0);
-        assert!(together.0 <= TOGETHER_MAX, "one of {TOGETHER} that come together allocates {} times", together.0);
+        println!("allocations and bytes per update through {through}: alone {alone:?}, together {together:?}");
+        assert!(alone.0 > 0 && together.0 > 0, "the allocator counts nothing");
+        assert!(alone.0 <= ALONE_MAX, "a single update allocates {} times", alone.0);
+        assert!(together.0 <= TOGETHER_MAX, "one of {TOGETHER} simultaneous updates allocates {} times", together.0);
     }
 }

@@ -1,16 +1,16 @@
-//! The scripts in `testdata/update`: a zone, updates, and what comes of each.
+//! Runs the scripts in `testdata/update`: a zone, updates, and the outcome of each.
 //!
-//! `GOLDEN=rewrite cargo test -p catamaran-replica --test update_golden` writes what comes of them now; read the
-//! difference before it is committed. A script has these lines:
+//! `CATAMARAN_REWRITE=1 cargo test -p catamaran-replica --test update_golden` writes the current outcomes. Read the
+//! difference before you commit it. A script has these lines:
 //!
 //! ```text
 //! # a comment
 //! zone example.test.                        its records follow, indented; names are relative to it, @ is its apex
 //!     www 300 A 192.0.2.1
-//! policy unixtime 1700000000                how serials move from here on, and what time it is
-//! rules dhcp.example.                       updates are of this key from here on; the rules for it follow, indented
+//! policy unixtime 1700000000                how serials change from here on, and the current time
+//! rules dhcp.example.                       this key signs the updates from here on; its rules follow, indented
 //!     grant dhcp.example. zonesub A(2);
-//! case what it shows                        each case starts with the zone as it stands above
+//! case what it shows                        each case starts with the zone above
 //!     if www A exists                       the five prerequisites
 //!     if www A is 192.0.2.1
 //!     if www A does not exist
@@ -22,10 +22,10 @@
 //!     delete www A 192.0.2.1
 //!     raw prerequisite www 0 IN A 192.0.2.1     any record at all: owner, TTL, class, type, rdata or nothing
 //!     raw update www 0 ANY A
-//! => NOERROR, serial 1 to 2                 what comes of it, then what is deleted (-) and added (+); an SOA is shown
-//!     + www 300 A 192.0.2.2                 only where more than its serial changes
+//! => NOERROR, serial 1 to 2                 the outcome, then deleted (-) and added (+) records; an SOA is shown
+//!     + www 300 A 192.0.2.2                 only if more than its serial changes
 //! ```
-#![expect(clippy::unwrap_used, reason = "a test that meets a surprise shall stop")]
+#![expect(clippy::unwrap_used, reason = "an unexpected value fails the test")]
 
 mod support;
 
@@ -46,7 +46,7 @@ use zone::Record;
 #[test]
 fn scripts_come_out_as_written() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/update");
-    let rewrite = std::env::var_os("GOLDEN").is_some_and(|value| value == "rewrite");
+    let rewrite = std::env::var_os("CATAMARAN_REWRITE").is_some();
     let mut cases = 0;
     let mut files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
@@ -66,7 +66,7 @@ fn scripts_come_out_as_written() {
     assert!(cases >= 100, "only {cases} cases were found in {}", folder.display());
 }
 
-/// One script, with its outcomes written anew, and how many cases it has.
+/// Runs one script; returns it with the present outcomes, and its number of cases.
 fn run(text: &str) -> (String, usize) {
     let mut script = Script {
         zone: TestZone { apex: Name::root(), records: Vec::new() },
@@ -99,13 +99,13 @@ fn run(text: &str) -> (String, usize) {
 struct Script {
     zone: TestZone,
     policy: (SerialPolicyOption, u64),
-    /// The key of who asks, and the text of the rules.
+    /// The key of the requestor, and the text of the rules.
     rules: Option<(Name, String)>,
     case: Vec<Vec<String>>,
     under: Under,
 }
 
-/// What indented lines belong to.
+/// The meaning of indented lines.
 #[derive(PartialEq)]
 enum Under {
     Zone,
@@ -168,7 +168,7 @@ impl Script {
         self.show(&evaluated)
     }
 
-    /// As the leader does it; `Err` says what the rules deny.
+    /// Evaluates as the leader does; `Err` is the reason for which the rules deny the update.
     fn evaluate(&self, parsed: &Update, bytes: usize) -> Result<Evaluated, String> {
         let Some((key, text)) = &self.rules else {
             return Ok(evaluate(&self.zone, parsed, self.policy.0, self.policy.1));
@@ -176,8 +176,8 @@ impl Script {
         let policy: Policy = parse_policy(text).unwrap();
         let rules =
             Rules { apex: self.zone.apex.as_ref(), zone: Some(&policy), all_zones: None, grant: UpdateGrant::None };
-        let judge = rules.judge(Requestor { key: key.as_ref(), source: [0; 4].into(), is_connected: false });
-        let permit = judge.permit(&parsed.steps, bytes, Some(&self.zone)).map_err(|denied| denied.to_string())?;
+        let evaluator = rules.evaluator(Requestor { key: key.as_ref(), source: [0; 4].into(), is_connected: false });
+        let permit = evaluator.permit(&parsed.steps, bytes, Some(&self.zone)).map_err(|denied| denied.to_string())?;
         Ok(evaluate_within(&permit, &self.zone, parsed, self.policy.0, self.policy.1))
     }
 

@@ -1,6 +1,6 @@
-//! Limits: what is refused, and how long the worst that is allowed takes.
+//! Limits of updates, and the time for the most expensive permitted ones.
 #![expect(clippy::disallowed_methods, reason = "a bound on time is measured with a clock")]
-#![expect(clippy::unwrap_used, reason = "a test that meets a surprise shall stop")]
+#![expect(clippy::unwrap_used, reason = "an unexpected value fails the test")]
 
 mod support;
 
@@ -55,7 +55,7 @@ fn refused(evaluated: &Evaluated, limit: LimitReached) {
 }
 
 #[test]
-fn a_thousand_records_and_no_more() {
+fn a_thousand_records_are_the_limit() {
     let www = name("www.example.test");
     let of = |count: usize| {
         (0..count as u32).fold(builder(), |builder, at| builder.add(www.as_ref(), 60, Rtype::A, &at.to_be_bytes()))
@@ -64,7 +64,7 @@ fn a_thousand_records_and_no_more() {
     assert_eq!(evaluated.rcode, Rcode::NOERROR);
     assert_eq!(evaluated.changeset.unwrap().added.len(), 1 + UPDATE_RECORDS_MAX);
     assert_eq!(run(&zone(vec![]), of(UPDATE_RECORDS_MAX + 1)).rcode, Rcode::REFUSED);
-    // Prerequisites count.
+    // Prerequisites count too.
     let evaluated = run(&zone(vec![]), {
         let all = (0..UPDATE_RECORDS_MAX).fold(builder(), |builder, _| builder.require_no_name(www.as_ref()));
         all.add(www.as_ref(), 60, Rtype::A, &[0; 4])
@@ -77,7 +77,7 @@ fn an_rrset_grows_to_its_limits() {
     let www = name("www.example.test");
     let full = || zone((0..RRSET_RECORDS_MAX as u32).map(|at| a("www.example.test", at)).collect());
     refused(&run(&full(), builder().add(www.as_ref(), 300, Rtype::A, &[9; 4])), LimitReached::RrsetRecords);
-    // One for one is possible, and so is shrinking one that came in larger.
+    // A replacement is possible, and so is a deletion from an RRset that was larger from the start.
     let swap = builder().delete_record(www.as_ref(), Rtype::A, &[0; 4]).add(www.as_ref(), 300, Rtype::A, &[9; 4]);
     assert_eq!(run(&full(), swap).rcode, Rcode::NOERROR);
     let mut larger = full();
@@ -95,7 +95,7 @@ fn an_rrset_grows_to_its_limits() {
 }
 
 #[test]
-fn an_owner_has_so_many_rrsets() {
+fn rrsets_of_an_owner_are_limited() {
     let www = name("www.example.test");
     let types = |count: usize| {
         let types = (0..count as u16).map(|at| Rtype(60_000 + at));
@@ -106,7 +106,7 @@ fn an_owner_has_so_many_rrsets() {
 }
 
 #[test]
-fn an_owner_has_so_many_bytes_and_what_came_in_larger_may_shrink() {
+fn bytes_of_an_owner_are_limited_and_a_larger_owner_may_shrink() {
     let www = name("www.example.test");
     let record = |rtype: u16, at: u8| {
         let rdata = vec![at; 2_000].into();
@@ -119,7 +119,7 @@ fn an_owner_has_so_many_bytes_and_what_came_in_larger_may_shrink() {
     };
     assert_eq!(run(&of(3), add(3)).rcode, Rcode::NOERROR);
     refused(&run(&of(4), add(4)), LimitReached::OwnerBytes);
-    // A zone file has brought more.
+    // A zone file contained more.
     refused(&run(&of(50), add(50)), LimitReached::OwnerBytes);
     let one = builder().delete_record(www.as_ref(), Rtype(60_007), &[3; 2_000]);
     assert_eq!(run(&of(50), one).changeset.unwrap().deleted.len(), 2);
@@ -129,10 +129,10 @@ fn an_owner_has_so_many_bytes_and_what_came_in_larger_may_shrink() {
 
 #[test]
 fn limits_are_counted_in_their_order() {
-    assert!(LimitReached::ALL.iter().enumerate().all(|(place, limit)| *limit as usize == place));
+    assert!(LimitReached::ALL.iter().enumerate().all(|(position, limit)| *limit as usize == position));
 }
 
-/// Every owner has an RRset of the same size.
+/// A zone in which every owner has an RRset of the same size.
 struct Endless {
     apex: Name,
     records: u32,
@@ -191,7 +191,7 @@ fn rdata_that_grows_when_it_is_written_out_is_bounded() {
     let Parsed::Request(request) = parse_request(&bytes) else { panic!("no request") };
     let parsed = prescan(&request).unwrap();
     assert_eq!(parsed.steps.len(), 1000);
-    // 1000 * 257 bytes are no RRset that could be answered.
+    // 1000 * 257 bytes would not fit into an answer as one RRset.
     let evaluated = evaluate(&zone(vec![]), &parsed, SerialPolicyOption::Increment, 0);
     refused(&evaluated, LimitReached::RrsetBytes);
 }
@@ -215,7 +215,7 @@ fn a_thousand_steps_at_one_owner_are_not_a_million() {
     for (what, builder) in [("alternating", alternating), ("wks", services), ("cname", aliases), ("values", values)] {
         let start = std::time::Instant::now();
         let evaluated = run(&zone, builder);
-        // An unoptimised build on a busy machine; a quadratic step would take seconds.
+        // The limit allows for an unoptimized build on a busy machine; a quadratic step would take seconds.
         let took = start.elapsed();
         println!("{what}: {:?} in {took:?}", evaluated.rcode);
         assert!(took.as_millis() < 500, "{what} took {took:?}");

@@ -1,6 +1,6 @@
-//! Random updates against a model that is as naive as RFC 2136 reads: a list of records, gone through for each
+//! Random updates against a simple model that follows the text of RFC 2136: a list of records, scanned for each
 //! question.
-#![expect(clippy::unwrap_used, reason = "a test that meets a surprise shall stop")]
+#![expect(clippy::unwrap_used, reason = "an unexpected value fails the test")]
 
 mod support;
 
@@ -16,7 +16,7 @@ use wire::parse::{Parsed, Section, parse_request};
 use wire::rdata::rdata_lowercase;
 use zone::Record;
 
-/// A record of an UPDATE as it stands in the message.
+/// A record of an UPDATE message.
 #[derive(Clone, Debug)]
 struct Raw {
     class: Class,
@@ -26,7 +26,7 @@ struct Raw {
 
 // The model.
 
-/// RFC 2136 3.2 and 3.4, in the order of its sentences; `zone` is changed only when all went well.
+/// RFC 2136 3.2 and 3.4, in the order of its sentences. `zone` is changed only on success.
 fn model(zone: &mut TestZone, prerequisites: &[Raw], updates: &[Raw]) -> Rcode {
     let outcome = model_prerequisites(zone, prerequisites).and_then(|()| model_prescan(zone, updates));
     if let Err(rcode) = outcome {
@@ -150,7 +150,7 @@ fn model_add(zone: &mut TestZone, serial_before: Serial, record: &Record) {
     }
 }
 
-/// Records as sets, names without case.
+/// The records as a set, with names in lower case.
 fn comparable(zone: &TestZone) -> Vec<(Name, Rtype, u32, Vec<u8>)> {
     let mut records = zone.sorted();
     for (_, rtype, _, rdata) in &mut records {
@@ -160,7 +160,7 @@ fn comparable(zone: &TestZone) -> Vec<(Name, Rtype, u32, Vec<u8>)> {
     records
 }
 
-// What is generated: few names, types and values, so that records meet.
+// Generators: few names, types and values, so that records collide.
 
 fn apex() -> Name {
     name("example.test")
@@ -195,7 +195,7 @@ fn rdata(rtype: Rtype, choice: u8) -> Box<[u8]> {
     .into()
 }
 
-/// Those that a zone of the test holds.
+/// Types of the records in the zone.
 const HELD: &[Rtype] = &[
     Rtype::A,
     Rtype::A,
@@ -209,7 +209,7 @@ const HELD: &[Rtype] = &[
     Rtype::KEY,
     Rtype(65_400),
 ];
-/// Those that an update names beside them.
+/// Additional types in updates.
 const RARE: &[Rtype] = &[Rtype::SOA, Rtype::SOA, Rtype::SOA, Rtype::NSEC, Rtype::DNSKEY];
 
 fn record(rare: u32) -> impl Strategy<Value = Record> {
@@ -236,7 +236,7 @@ fn zone() -> impl Strategy<Value = TestZone> {
     })
 }
 
-/// Well-formed prerequisites and steps for the most part.
+/// Mostly well-formed prerequisites and steps.
 fn raw(is_prerequisite: bool) -> impl Strategy<Value = Raw> {
     let class =
         prop_oneof![30 => Just(Class::IN), 15 => Just(Class::ANY), 15 => Just(Class::NONE), 1 => Just(Class::CH)];
@@ -258,7 +258,7 @@ fn raw(is_prerequisite: bool) -> impl Strategy<Value = Raw> {
     })
 }
 
-/// Prerequisites that hold often enough: many are drawn from the zone itself.
+/// Prerequisites that often hold: many are drawn from the zone.
 fn case() -> impl Strategy<Value = (TestZone, Vec<Raw>, Vec<Raw>)> {
     zone().prop_flat_map(|zone| {
         let whole_rrset = {
@@ -308,7 +308,7 @@ proptest! {
         let mut got = zone.clone();
         if let Some(changeset) = &evaluated.changeset {
             got.apply(changeset);
-            // The net difference: nothing is deleted and added again with the same TTL.
+            // The net difference: no record is deleted and added again with the same TTL.
             for deleted in &changeset.deleted {
                 prop_assert!(!changeset.added.iter().any(|added| is_same(added, deleted) && added.ttl == deleted.ttl));
             }
@@ -318,17 +318,18 @@ proptest! {
     }
 }
 
-/// One zone in the real store through many updates: what is evaluated there is what is evaluated on the list of
-/// records, and what comes out applies.
+/// Many updates of one zone in the real store: each evaluation equals that on the list of records, and its changes
+/// can be applied.
 #[test]
-fn a_stored_zone_goes_the_same_way() {
+fn a_stored_zone_changes_as_the_model_does() {
     use proptest::strategy::ValueTree as _;
     use zone::set::{StoreConfig, ZoneSet, ZoneSetConfig};
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let mut changes = 0;
     for _ in 0..20 {
         let mut listed = zone().new_tree(&mut runner).unwrap().current();
-        // An RRSIG alone and two of unlike TTLs: a zone may come with them, and updates delete them with their owner.
+        // A single RRSIG, and two with different TTLs: a zone may contain them, and updates delete them with their
+        // owner.
         for (covered, ttl) in [(Rtype::A, 60), (Rtype::AAAA, 300)] {
             let rdata = [&covered.0.to_be_bytes(), [5, 2].as_slice(), &[0; 14], b"\0sig"].concat().into();
             listed.records.push(Record { owner: name("a.example.test"), rtype: Rtype::RRSIG, ttl, rdata });

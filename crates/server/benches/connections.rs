@@ -13,23 +13,23 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use support::cluster::Cluster;
-use support::dns::read_tcp;
-use support::encrypted::{ask, framed, tls, trust};
+use support::dns::{framed, read_message};
+use support::encrypted::{ask, tls, trust};
 use support::message::name;
-use support::nodes::resident_kib;
 use support::open_files::may_open;
+use support::rss::resident_kib;
 use tokio::runtime::Runtime;
 use wire::Rtype;
 use wire::builder::MessageBuilder;
 
-/// How long connections are left alone before memory is looked at.
+/// Pause before each measurement of memory.
 const REST: Duration = Duration::from_millis(1_500);
 
 fn main() {
     let count = argument("--connections", 4_000);
-    assert!(may_open(count as u64 + 1_000), "{count} connections are more than this process may have");
+    assert!(may_open(count as u64 + 1_000), "this process may not open {count} connections");
     println!("{count} idle connections, each after one query");
-    println!("| transport | KiB before | KiB with them | bytes a connection |");
+    println!("| transport | KiB before | KiB with them | bytes per connection |");
     println!("|---|---|---|---|");
     for transport in ["tcp", "dot", "dot resumed", "doh", "doq"] {
         let mut cluster = Cluster::start_encrypted("connections", 1);
@@ -38,7 +38,7 @@ fn main() {
         cluster.configure(1, "connections_per_client_max = 2048", "connections_per_client_max = 16384");
         cluster.resume_encrypted();
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        // What is made once, for the first of them, is no part of it.
+        // Memory that is allocated once, with the first connections, does not count.
         let first = open(&runtime, &cluster, transport, 50);
         std::thread::sleep(REST);
         let pid = cluster.pid(1).unwrap();
@@ -49,17 +49,17 @@ fn main() {
         let after = resident_kib(pid);
         println!("| {transport} | {before} | {after} | {} |", (after - before) * 1_024 / count as u64);
         drop((first, all));
-        // Connections of QUIC end with their runtime, without a word.
+        // QUIC connections end with their runtime, without a close.
         runtime.shutdown_background();
     }
 }
 
 fn argument(name: &str, default: usize) -> usize {
     let mut arguments = std::env::args().skip_while(|argument| argument != name).skip(1);
-    arguments.next().map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{name} wants a number")))
+    arguments.next().map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{name} needs a number")))
 }
 
-/// So many connections, each after its first answer; they stay open until they are dropped.
+/// Opens `count` connections and waits for one answer on each. They stay open until they are dropped.
 fn open(runtime: &Runtime, cluster: &Cluster, transport: &str, count: usize) -> Vec<Box<dyn Any>> {
     let query = MessageBuilder::query(0, name("www.example.test.").as_ref(), Rtype::A).build();
     let mut config = trust(cluster, &[if transport.starts_with("dot") { "dot" } else { "h2" }]);
@@ -85,7 +85,7 @@ fn plain(to: SocketAddr, query: &[u8]) -> std::net::TcpStream {
     use std::io::Write;
     let mut stream = std::net::TcpStream::connect(to).unwrap();
     stream.write_all(&framed(query)).unwrap();
-    read_tcp(&mut stream).unwrap();
+    read_message(&mut stream).unwrap();
     stream
 }
 

@@ -1,4 +1,4 @@
-//! How long a cluster takes no updates after `kill -9` of its leader (docs/history/failover.md):
+//! Measures how long a cluster accepts no updates after `kill -9` of its leader (docs/history/failover.md):
 //!
 //! ```text
 //! cargo bench --profile gate -p catamaran-server --bench failover -- --records 1000000 --kills 12
@@ -23,7 +23,7 @@ use wire::builder::MessageBuilder;
 
 /// Time between two updates of one stream.
 const PAUSE: Duration = Duration::from_millis(2);
-/// How long a node that starts again may take to be like the others.
+/// How long a restarted node may take to catch up.
 const BACK_MAX: Duration = Duration::from_secs(900);
 /// How long updates may stay unacknowledged before the run is given up.
 const RESUME_MAX: Duration = Duration::from_secs(60);
@@ -47,12 +47,12 @@ fn main() {
         backs.push(back);
     }
     println!("first update acknowledged after the kill: {}", figures(&mut pauses));
-    println!("the killed node is like the others again: {}", figures(&mut backs));
+    println!("the killed node has caught up: {}", figures(&mut backs));
 }
 
 fn argument(name: &str, default: u64) -> u64 {
     let mut arguments = std::env::args().skip_while(|argument| argument != name).skip(1);
-    arguments.next().map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{name} wants a number")))
+    arguments.next().map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{name} needs a number")))
 }
 
 fn zone_file(scratch: &Scratch, records: u64) -> String {
@@ -66,7 +66,8 @@ fn zone_file(scratch: &Scratch, records: u64) -> String {
     path
 }
 
-/// Kills the leader under two streams; gives how long nothing was acknowledged, and how long the node was away.
+/// Kills the leader during two streams of updates. Returns how long no update was acknowledged, and how long the node
+/// took to catch up.
 fn one_kill(cluster: &Cluster, number: u64) -> (Duration, Duration) {
     let leader = settle(cluster);
     let pid = cluster.pid(leader).unwrap();
@@ -78,13 +79,13 @@ fn one_kill(cluster: &Cluster, number: u64) -> (Duration, Duration) {
     kill("KILL", pid);
     let is_dead = Instant::now();
     std::thread::sleep(AROUND);
-    // An update counts when it was sent once the signal was delivered: an older one may have been committed before. The
-    // time counts from before the signal.
+    // Only updates sent after the signal count: an older one may have been committed before. The time counts from
+    // before the signal.
     let acknowledged: Vec<Acknowledged> = streams.into_iter().flat_map(|stream| stream.finish(killed)).collect();
     let first = acknowledged.iter().filter(|it| it.sent >= is_dead).map(|it| it.at).min();
     let pause = first.expect("an update is acknowledged after the kill") - killed;
     while cluster.pid(leader).is_none_or(|now| now == pid) {
-        assert!(killed.elapsed() < BACK_MAX, "node {leader} is not started again");
+        assert!(killed.elapsed() < BACK_MAX, "node {leader} was not restarted");
         std::thread::sleep(Duration::from_millis(20));
     }
     settle(cluster);
@@ -101,7 +102,7 @@ fn one_kill(cluster: &Cluster, number: u64) -> (Duration, Duration) {
     (pause, back)
 }
 
-/// Waits until all nodes have applied the same and one leads; gives that one.
+/// Waits until all nodes have the same state and the same leader; returns the leader.
 fn settle(cluster: &Cluster) -> u64 {
     let start = Instant::now();
     loop {
@@ -116,7 +117,7 @@ fn settle(cluster: &Cluster) -> u64 {
     }
 }
 
-/// How many acknowledged records some node does not have.
+/// The number of acknowledged records that are missing on a node.
 fn lost(cluster: &Cluster, acknowledged: &[Acknowledged]) -> usize {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
@@ -131,7 +132,7 @@ fn lost(cluster: &Cluster, acknowledged: &[Acknowledged]) -> usize {
     acknowledged.iter().filter(|it| !cluster.ids().all(|id| is_there(id, &it.owner))).count()
 }
 
-/// Resident memory of a process.
+/// Resident memory of a process, in MiB.
 fn rss_mib(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or("0");
@@ -151,7 +152,7 @@ struct Acknowledged {
     at: Instant,
 }
 
-/// Sends updates at a steady rate to one node, whether they are answered or not.
+/// Sends updates to one node at a steady rate, without waiting for answers.
 struct Stream {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Vec<Acknowledged>>,

@@ -1,8 +1,9 @@
-//! A state that its own thread works on, or any other thread that finds it idle (flat combining).
+//! A state with a thread and a queue of jobs. Another thread may run a job itself if the state is idle (flat
+//! combining).
 //!
-//! The state's thread has a queue. Sending a single job through the queue would wake that thread with cold caches,
-//! perhaps on a sleeping core. So a thread that submits a job while the queue is empty runs it itself. Under load the
-//! queue is never empty, and all jobs go through it: there they are batched and spread over threads.
+//! A single job in the queue would wake the state's thread with cold caches, perhaps on a sleeping core. So a thread
+//! that submits a job while the queue is empty runs it inline. Under load the queue is never empty, and all jobs go
+//! through it, where they are batched.
 
 use crate::metrics::Gauge;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
@@ -10,9 +11,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 /// How a job reaches the state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Dispatch {
-    /// The submitting thread may run it: there is no other work, and waking another thread costs as much.
+    /// The submitting thread may run the job, because it has no other work.
     Inline,
-    /// It goes through the queue: there is other work.
+    /// The job goes through the queue, because the submitting thread has other work.
     Queued,
 }
 
@@ -22,7 +23,7 @@ impl Dispatch {
     }
 }
 
-/// A state, and the lock that a thread takes to work on it.
+/// A state and its lock. A thread locks it to run jobs.
 pub(crate) struct Combiner<T>(Mutex<Option<T>>);
 
 impl<T> Default for Combiner<T> {
@@ -37,7 +38,7 @@ impl<T> Combiner<T> {
         *self.lock() = Some(state);
     }
 
-    /// Locks the state for its own thread; `None` inside before [`Self::open`] and after the state is taken out.
+    /// Locks the state for its own thread. It is `None` before [`Self::open`] and after it was taken out.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Option<T>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -84,7 +85,7 @@ mod tests {
     fn a_job_that_panics_releases_the_lock() {
         let combiner = Combiner::default();
         combiner.open(1);
-        let job = || combiner.run_inline(7, &Gauge::default(), |_, _: u32| -> u32 { panic!("as the test wants") });
+        let job = || combiner.run_inline(7, &Gauge::default(), |_, _: u32| -> u32 { panic!("panic of the test") });
         assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(job)).is_err());
         assert_eq!(run(&combiner, 0), Ok(8));
     }

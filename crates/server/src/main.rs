@@ -1,52 +1,57 @@
 //! `catamaran`: an authoritative nameserver that is replicated by Raft.
 //!
-//! This crate is the shell: sockets, files, clocks and threads. What a message means is decided in `wire`, `zone` and
-//! `replica`.
+//! This crate has the sockets, files, clocks and threads. The crates `wire`, `zone` and `replica` decide what messages
+//! mean.
 //!
 //! ```text
-//!   query :  listen/udp, listen/tcp --> wire::parse --> zone::answer --> out          (packet workers)
-//!   update:  listen --> update (authenticate, prescan) --> node/replica_thread --> update (sign) --> out
-//!   admin :  cli --> api --> node/replica_thread
+//!   query :  listen/udp, listen/tcp --> answer (wire::parse, zone::answer) --> out          (packet workers)
+//!   update:  listen --> update (authenticate, prescan) --> replica_host --> update (sign) --> out
+//!   admin :  cli --> api --> replica_host
 //! ```
 #![deny(unsafe_code)]
-// The print macros wait for the reader and panic when it is gone. `log::say` and `cli::output::print` do neither.
+// The print macros block while the reader is slow, and panic when it is gone. `log::say` and `cli::output::print` do
+// neither.
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
-// What every part uses.
+// Used by every part.
 #[cfg(test)]
 mod allocations;
 mod combiner;
 mod limits;
-mod log;
-mod log_limit;
-mod memory;
 mod metrics;
-mod problem;
-mod protect;
-mod signals;
-mod stop;
+mod sys;
+mod threads;
 mod token_buckets;
-// What the user says.
-mod cli;
-// What is read at start.
-mod config;
-mod files;
+// Certificates and keys of connections.
 mod tls;
-// Clients.
+// Receives messages of clients.
 mod listen;
-mod service;
+// Answers queries, from the zones that the replica publishes.
+mod answer;
+mod published;
+// Queues updates and signed messages for the update threads.
+mod update_queue;
+// The update threads check and sign. They also start zone transfers.
+mod transfer;
+mod update;
+// Runs the replica, and records what it changes.
+mod audit_log;
+mod replica_host;
+// Connects the node with its peers, and renews certificates and keys.
+mod peer;
+mod trust;
 // Operators.
 mod api;
-// The replica and its peers.
-mod node;
-mod peer;
-// What the process gives up before it serves anyone.
-mod sandbox;
+// A running node, composed of all that.
+mod run;
+// The commands that need the code of a node.
+mod commands;
 
-use clap::Parser;
+use cli::Cli;
+use process::{log, protect};
 use std::process::ExitCode;
 
-/// Flat tails under many small allocations on many threads.
+/// Keeps tail latency low with many small allocations on many threads.
 #[cfg(not(test))]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -55,28 +60,16 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 static ALLOCATOR: allocations::Counting<mimalloc::MiMalloc> = allocations::Counting(mimalloc::MiMalloc);
 
 fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
+    let cli = Cli::parse_for(env!("CATAMARAN_VERSION"));
     log::init(cli.log.unwrap_or_default().into());
-    if cli.command.is_daemon() {
-        protect::ignore_signals(cli.command.has_sandbox());
+    if cli.is_daemon() {
+        protect::ignore_signals(cli.has_sandbox());
     }
     protect::protect();
-    if !cli.command.has_sandbox() {
+    if !cli.has_sandbox() {
         log::start();
     }
-    let result = match &cli.command {
-        cli::Command::Up(args) => cli::up::run(args),
-        cli::Command::Serve(args) => cli::serve::run(args, cli.log),
-        cli::Command::Init(args) => cli::init::run(args),
-        cli::Command::Join(args) => cli::join::run(args),
-        cli::Command::Status(args) => cli::status::run(args),
-        cli::Command::Zone(command) => cli::zone::run(command),
-        cli::Command::Key(command) => cli::key::run(command),
-        cli::Command::Policy(command) => cli::policy::run(command),
-        cli::Command::Audit(command) => cli::audit::run(command),
-        cli::Command::Cluster(command) => cli::cluster::run(command),
-        cli::Command::Ddns(args) => cli::ddns::run(args),
-    };
+    let result = cli.run(&commands::Commands);
     let code = match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
@@ -86,30 +79,4 @@ fn main() -> ExitCode {
     };
     log::flush();
     code
-}
-
-/// A directory for one test, removed with it.
-#[cfg(test)]
-fn test_dir(name: &str) -> TestDir {
-    let dir = std::env::temp_dir().join(format!("catamaran-test-{name}-{}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&dir);
-    std::fs::create_dir_all(&dir).expect("the temporary directory can be written");
-    TestDir(dir)
-}
-
-#[cfg(test)]
-struct TestDir(std::path::PathBuf);
-
-#[cfg(test)]
-impl TestDir {
-    fn path(&self) -> &std::path::Path {
-        &self.0
-    }
-}
-
-#[cfg(test)]
-impl Drop for TestDir {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }

@@ -24,21 +24,21 @@ const _: () = assert!(LINES.is_power_of_two() && LINES < 1 << 32 && RATE_LIMIT_B
 /// The rate of a bucket. One table may hold buckets of several rates.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rate {
-    /// Between two responses at the rate, in nanoseconds.
+    /// Time between two tokens, in nanoseconds.
     interval_ns: u64,
-    /// How far ahead the time may lie.
+    /// How far in the future the time of a bucket may be.
     ahead_ns_max: u64,
 }
 
 impl Rate {
-    /// So many responses a second, and so many at once; at least one.
+    /// A rate in tokens per second, and a burst of at least one token.
     pub(crate) fn new(per_second: f64, burst: f64) -> Self {
         let interval_ns = (1e9 / per_second) as u64;
         Self { interval_ns, ahead_ns_max: (interval_ns as f64 * burst.max(1.0)) as u64 }
     }
 }
 
-/// See the module.
+/// The table of buckets; see the module.
 pub(crate) struct TokenBuckets {
     lines: Vec<Line>,
 }
@@ -114,12 +114,12 @@ mod tests {
             let mut now = 0;
             for (key, pause) in steps {
                 now += pause;
-                // Each on a line of its own, so that none is forgotten.
+                // Each key has its own line, so that no bucket is replaced.
                 let key = key << 32 | 0x55;
                 let bucket = buckets.entry(key).or_insert(ModelBucket { tokens: f64::from(burst), at_us: now });
                 let filled = bucket.tokens + (now - bucket.at_us) as f64 * 1e-6 * f64::from(rate);
                 (bucket.tokens, bucket.at_us) = (filled.min(f64::from(burst)), now);
-                // Within what the rounding of a pause to nanoseconds may differ, either is right.
+                // Rounding to nanoseconds may decide either way if the bucket has almost exactly one token.
                 let is_close = (bucket.tokens - 1.0).abs() < 1e-3;
                 let taken = table.take(key, limit, now);
                 prop_assert!(is_close || taken == (bucket.tokens >= 1.0), "{} tokens at {now}", bucket.tokens);
@@ -135,7 +135,7 @@ mod tests {
         let (mut table, rate) = (TokenBuckets::new(), Rate::new(1.0, 10.0));
         while table.take(1, rate, 0) {}
         for other in 2..1_000 {
-            // All on the line of the first.
+            // All of them are on the line of the first key.
             assert!(table.take(other, rate, 0));
         }
         assert!(!table.take(1, rate, 0));

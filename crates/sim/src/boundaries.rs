@@ -1,14 +1,15 @@
 //! Faults at critical moments: in a third of the seeds, faults hit members exactly at such moments.
 
+use crate::event::Event;
 use crate::faults::DOWN_US;
-use crate::simulation::{Event, Simulation};
+use crate::simulation::Simulation;
 use crate::swarm::{Boundary, FaultKind};
 use replica::io::{AdminCommand, NodeId, Role};
 
 /// Share of the moments at which a fault happens, in parts of a million.
 const STRUCK_PPM: u64 = 150_000;
-/// The same share for votes. They are rare, and only a fault right after a vote shows whether the vote was stored
-/// first.
+/// The same share for votes, which are rare. Only a fault right after a vote shows whether the vote was stored before
+/// it was sent.
 const VOTE_PPM: u64 = 500_000;
 /// Minimum time between two such faults, so that the cluster makes progress.
 const PAUSE_US: u64 = 300_000;
@@ -39,7 +40,8 @@ impl Simulation {
     }
 
     fn is_injected(&mut self, boundary: Boundary, ppm: u64) -> bool {
-        if self.setup.swarm.aim != Some(boundary) || !self.has_faults || self.events.now_us() < self.struck_until_us {
+        if self.setup.swarm.target != Some(boundary) || !self.has_faults || self.events.now_us() < self.struck_until_us
+        {
             return false;
         }
         let is_injected = self.faults_rng.happens(ppm);

@@ -1,101 +1,47 @@
-//! Clients: each sends one update after the other to any member, repeats its bytes to any member when it hears
-//! nothing, and gives up in the end. Some messages are repeated long after, by their sender or by a stranger.
+//! The state of the clients, and their open requests.
 
-use crate::clock::WALL_START_MS;
-use crate::invariants::Checked;
-use crate::machine::Machine;
-use crate::policies::POLICIES;
-use crate::reference::{OWNERS, Plan};
+use crate::event::Request;
+use crate::plan::OWNERS;
 use crate::rng::Rng;
 use crate::setup::Setup;
-use crate::simulation::{Event, Simulation};
-use crate::updates::{self, Kind, REGISTERS};
-use policy::External;
-use replica::io::{Input, NodeId, Right, Serving, Transport, UpdateRequest, Verdict};
+use crate::updates::REGISTERS;
+use replica::io::NodeId;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use tsig::{Authenticated, Verified, authenticate};
-use wire::number::Rcode;
-use wire::parse::{Parsed, parse_request};
-use zone::ZoneId;
 
-/// How often a client sends the same bytes before it gives up; one that probes a member never does.
-const TRIES_MAX: u32 = 6;
-/// How long a client waits for a response.
-const WAIT_US: (u64, u64) = (400_000, 3_200_000);
-/// Updates of the model's zone, in parts of a million.
-const CHURN_PPM: u64 = 300_000;
-/// How long a message is on its way between a client and a member.
-const WAY_US: (u64, u64) = (50, 3_000);
-/// Messages between clients and members that are lost, in parts of a million.
-const LOSS_PPM: u64 = 20_000;
-/// Share of late repeats that are about as old as the oldest session in the table of repeats, in parts of a million.
-const OLD_PPM: u64 = 400_000;
-/// How many of the last updates are repeated long after.
-const RECENT: u64 = 60;
-/// Time during which a lease may still look valid to a machine that was suspended.
-const SUSPENDED_US: u64 = 10_000_000;
-/// Seconds that a client's clock is off at most.
+/// Largest error of a client's clock, in seconds.
 const CLOCK_ERROR_S: u64 = 60;
 
-/// A message on its way to a member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Request {
-    pub(crate) update: u64,
-    pub(crate) to: NodeId,
-    /// Who waits for a response; nobody does for a late repeat.
-    pub(crate) client: Option<usize>,
-    /// Whether it comes from another address than the update did first.
-    pub(crate) is_stranger: bool,
-}
-
-/// A response on its way to a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Response {
-    client: usize,
-    update: u64,
-    response: ObservedResponse,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ObservedResponse {
-    Outcome(Rcode),
-    /// SERVFAIL, or the member's clock is wrong: try elsewhere.
-    NotDone,
-    /// BADTIME of the table of repeats.
-    TooOld,
-}
-
 #[derive(Clone, Debug, Default)]
-struct Client {
-    /// The register that only it writes, and the update that it wrote last.
-    register: Option<(usize, u64)>,
+pub(crate) struct Client {
+    /// The register that only this client writes, and its last update.
+    pub(crate) register: Option<(usize, u64)>,
     /// The name in the model's zone that only this client writes.
-    owner: Option<usize>,
-    /// What it waits for, and which try it is.
-    current: Option<(u64, u32)>,
-    clock_error_s: i64,
-    /// The one member that a probe asks.
-    only: Option<NodeId>,
+    pub(crate) owner: Option<usize>,
+    /// The update in progress, and the number of the attempt.
+    pub(crate) current: Option<(u64, u32)>,
+    pub(crate) clock_error_s: i64,
+    /// The only member that a probe queries.
+    pub(crate) only: Option<NodeId>,
     /// Whether a probe has been answered.
-    is_done: bool,
+    pub(crate) is_done: bool,
 }
 
-/// All clients, and what members owe them.
+/// All clients, and their open requests.
 pub(crate) struct Clients {
-    clients: Vec<Client>,
-    registers_taken: usize,
-    owners_taken: usize,
-    /// Requests without an answer, and whether the outcome of the update was known when it was sent.
-    requests: BTreeMap<u64, (Request, bool)>,
-    /// Whether new updates are begun.
+    pub(crate) clients: Vec<Client>,
+    pub(crate) registers_taken: usize,
+    pub(crate) owners_taken: usize,
+    /// Unanswered requests, and whether the outcome of the update was known when it was sent.
+    pub(crate) requests: BTreeMap<u64, (Request, bool)>,
+    /// Whether clients send new updates.
     pub(crate) is_on: bool,
-    rng: Rng,
+    pub(crate) rng: Rng,
 }
 
 impl Clients {
     pub(crate) fn new(setup: &Setup, mut rng: Rng) -> Self {
-        // A table that forgets refuses those whose clocks are behind.
+        // A table that forgets early refuses clients whose clocks are behind.
         let error_s = if setup.forgets() { 0 } else { CLOCK_ERROR_S };
         let mut client =
             || Client { clock_error_s: rng.between(0, 2 * error_s) as i64 - error_s as i64, ..Client::default() };
@@ -107,13 +53,13 @@ impl Clients {
         self.clients.len()
     }
 
-    /// A client that asks one member only, until it is answered; gives its place.
+    /// Adds a client that sends to only one member until it gets a response. Returns its index.
     pub(crate) fn add_probe(&mut self, only: NodeId) -> usize {
         self.clients.push(Client { only: Some(only), ..Client::default() });
         self.clients.len() - 1
     }
 
-    /// Members whose probes were not answered.
+    /// Members that have not answered their probes.
     pub(crate) fn unanswered_probes(&self) -> Vec<NodeId> {
         self.clients.iter().filter(|client| !client.is_done).filter_map(|client| client.only).collect()
     }
@@ -123,12 +69,12 @@ impl Clients {
         self.requests.len()
     }
 
-    /// A member died and answers nobody.
+    /// Drops the open requests of a member that died.
     pub(crate) fn forget_member(&mut self, id: NodeId) {
         self.requests.retain(|_, (request, _)| request.to != id);
     }
 
-    fn register(&mut self, client: usize) -> Option<(usize, u64)> {
+    pub(crate) fn register(&mut self, client: usize) -> Option<(usize, u64)> {
         if self.clients[client].register.is_none() && self.registers_taken < REGISTERS {
             self.clients[client].register = Some((self.registers_taken, 0));
             self.registers_taken += 1;
@@ -136,7 +82,7 @@ impl Clients {
         self.clients[client].register
     }
 
-    fn owner(&mut self, client: usize) -> Option<usize> {
+    pub(crate) fn owner(&mut self, client: usize) -> Option<usize> {
         if self.clients[client].owner.is_none() && self.owners_taken < OWNERS {
             self.clients[client].owner = Some(self.owners_taken);
             self.owners_taken += 1;
@@ -144,325 +90,7 @@ impl Clients {
         self.clients[client].owner
     }
 
-    fn source(client: usize) -> SocketAddr {
+    pub(crate) fn source(client: usize) -> SocketAddr {
         SocketAddr::from(([192, 0, 2, client as u8 + 1], 4_000))
-    }
-}
-
-impl Simulation {
-    pub(crate) fn client_begins(&mut self, client: usize) {
-        let is_probe = self.clients.clients[client].only.is_some();
-        if !self.clients.is_on && !is_probe {
-            return;
-        }
-        if self.clients.rng.happens(150_000) {
-            self.repeat_something();
-        }
-        let to = self.choose_member(client);
-        let kind = if is_probe { Kind::Nothing } else { self.choose_kind(client, to) };
-        let clock_error_s = self.clients.clients[client].clock_error_s;
-        let true_s = (WALL_START_MS + self.events.now_us() / 1_000) / 1_000;
-        let time_signed = true_s.saturating_add_signed(clock_error_s);
-        let (source, secret) = (Clients::source(client), self.administrator.secret());
-        let compose = |number, kind: &_| updates::compose(number, kind, time_signed, secret);
-        let update = self.oracle.add(kind, source, secret, compose);
-        self.clients.clients[client].current = Some((update, 0));
-        self.client_sends(client, to);
-    }
-
-    fn choose_member(&mut self, client: usize) -> NodeId {
-        if let Some(only) = self.clients.clients[client].only {
-            return only;
-        }
-        let listens = |id: &NodeId| self.machines[id].serves();
-        let ids = self.ids();
-        let up: Vec<_> = ids.iter().copied().filter(listens).collect();
-        let rng = &mut self.clients.rng;
-        let any = ids[rng.below(ids.len() as u64) as usize];
-        if rng.happens(100_000) { any } else { rng.pick(&up).copied().unwrap_or(any) }
-    }
-
-    fn choose_kind(&mut self, client: usize, to: NodeId) -> Kind {
-        if self.clients.rng.happens(CHURN_PPM)
-            && let Some(owner) = self.clients.owner(client)
-        {
-            return self.oracle.churn(Plan::random(owner, &mut self.clients.rng));
-        }
-        let draw = self.clients.rng.below(100);
-        let counter = self.machines[&to].replica.as_ref().and_then(|replica| {
-            let published = replica.zones().published();
-            updates::counter_value(&published.zone(&updates::main_zone())?)
-        });
-        match (draw, self.clients.register(client), counter) {
-            (0..50, Some((register, _)), _) => Kind::Set { register },
-            (50..65, Some((register, from)), _) => Kind::Swap { register, from },
-            (65..73, Some((register, _)), _) => Kind::FailedSwap { register },
-            (73..86, _, Some(from)) => Kind::Count { from },
-            (86..89, ..) => Kind::Ruled { policy: self.oracle.policies().newest().max(1) },
-            (89..91, ..) => Kind::Ruled { policy: 1 + self.clients.rng.below(POLICIES - 1) },
-            (91..94, ..) => Kind::Outside,
-            (94..97, ..) => Kind::Ungranted,
-            _ => Kind::Nothing,
-        }
-    }
-
-    fn client_sends(&mut self, client: usize, to: NodeId) {
-        let Some((update, tries)) = self.clients.clients[client].current else { return };
-        let request = Request { update, to, client: Some(client), is_stranger: false };
-        self.send_request(request);
-        let wait_us = self.clients.rng.between(WAIT_US.0, WAIT_US.1);
-        self.events.after(wait_us, Event::Timeout { client, update, tries });
-    }
-
-    fn send_request(&mut self, request: Request) {
-        let rng = &mut self.clients.rng;
-        let (is_lost, in_us) = (rng.happens(LOSS_PPM), rng.between(WAY_US.0, WAY_US.1));
-        if !is_lost {
-            self.events.after(in_us, Event::Request(request));
-        }
-    }
-
-    /// Repeats an old message: from its sender, which must get the same response, or from a stranger.
-    fn repeat_something(&mut self) {
-        let newest = self.oracle.count();
-        if newest == 0 {
-            return;
-        }
-        let ids = self.ids();
-        let rng = &mut self.clients.rng;
-        // If the table of repeats is small, some repeats are about as old as its oldest session.
-        let table = self.setup.session_count_max as u64;
-        let is_old = self.setup.forgets() && newest > table && rng.happens(OLD_PPM);
-        let base = if is_old { newest - table + rng.below(RECENT.min(table)) } else { newest };
-        let update = base - rng.below(RECENT.min(base));
-        let is_stranger = rng.happens(300_000);
-        let to = ids[rng.below(ids.len() as u64) as usize];
-        // Of two strangers with one message the first is the sender: only what was told has one.
-        if self.oracle.update(update).first_rcode.is_some() {
-            self.send_request(Request { update, to, client: None, is_stranger });
-        }
-    }
-
-    /// The shell of a member: it verifies what it got and hands it over.
-    pub(crate) fn request_arrives(&mut self, request: Request) -> Checked {
-        let Request { update, to, .. } = request;
-        let now_us = self.events.now_us();
-        let machine = &self.machines[&to];
-        if !machine.serves() || machine.keys.is_empty() {
-            return Ok(());
-        }
-        let sent = self.oracle.update(update);
-        let Parsed::Request(parsed) = parse_request(&sent.bytes) else {
-            return Err(self.violation("members_stay_sound", format!("update {update} is not a request")));
-        };
-        let verified = match authenticate(&parsed, &machine.keys, machine.now(now_us).wall_ms / 1_000) {
-            Authenticated::Verified { verified, .. } => verified,
-            Authenticated::Unsigned | Authenticated::Rejected { .. } => {
-                self.respond(request, ObservedResponse::NotDone);
-                return Ok(());
-            }
-        };
-        let mut source = sent.source;
-        if request.is_stranger {
-            source.set_ip([198, 51, 100, 7].into());
-        }
-        let message = sent.bytes.clone();
-        self.oracle.update_mut(update).attempts += 1;
-        self.requests += 1;
-        let request_id = self.requests;
-        let was_answered = self.oracle.update(update).first_rcode.is_some();
-        self.clients.requests.insert(request_id, (request, was_answered));
-        self.trace.note(now_us, to, "update", &[update, request_id, u64::from(request.is_stranger)], &[]);
-        let (transport, refused_for) = (Transport::Udp, self.refused_for(to, update, &verified));
-        let external = External::default();
-        let request = UpdateRequest { request_id, source, transport, message, verified, refused_for, external };
-        self.deliver(to, Input::Update(request));
-        Ok(())
-    }
-
-    /// What the shell of a member would refuse by what the member shows.
-    fn refused_for(&self, to: NodeId, update: u64, verified: &Verified) -> Option<ZoneId> {
-        let replica = self.machines[&to].replica.as_ref()?;
-        let zone = self.oracle.update(update).kind.zone();
-        let is_open = replica.serving() != Serving::No && replica.zones().published().zone(&zone).is_some();
-        // Every other one is taken by a shell that knows of rules which grant it: the leader's word counts.
-        let is_ruled = matches!(self.oracle.update(update).kind, Kind::Ruled { .. }) && update.is_multiple_of(2);
-        let is_granted = is_ruled || replica.is_granted(&verified.key_name, &zone, Right::Update);
-        (!is_open || !is_granted).then_some(zone)
-    }
-
-    /// A member has a verdict on an update.
-    pub(crate) fn update_done(&mut self, id: NodeId, request_id: u64, verdict: Verdict) -> Checked {
-        let invariant = "acknowledged_updates_survive";
-        let Some((request, was_answered)) = self.clients.requests.remove(&request_id) else {
-            return Err(self.violation(invariant, format!("{id} answers request {request_id} twice, or unasked")));
-        };
-        let number = request.update;
-        self.trace.say(self.events.now_us(), || format!("{id} says {verdict:?} to update {number}"));
-        let response = match verdict.plain() {
-            Verdict::Answer(rcode) if request.is_stranger => {
-                let what = format!("{id} tells a stranger {rcode:?} about update {number}");
-                return Err(self.violation(invariant, what));
-            }
-            Verdict::Answer(rcode) => {
-                self.handle_response(id, number, rcode)?;
-                ObservedResponse::Outcome(rcode)
-            }
-            Verdict::BadTime if request.is_stranger || self.setup.forgets() => ObservedResponse::TooOld,
-            Verdict::BadTime => {
-                let what = format!("{id} takes the sender of update {number} for another");
-                return Err(self.violation(invariant, what));
-            }
-            Verdict::NotProposed => {
-                self.oracle.update_mut(number).undone += 1;
-                ObservedResponse::NotDone
-            }
-            Verdict::Refused => {
-                if was_answered && self.machines[&id].serves() {
-                    let result = self.oracle.update(number);
-                    let what = format!("{id} refuses a repeat of update {number} that was answered before: {result:?}");
-                    return Err(self.violation(invariant, what));
-                }
-                self.oracle.update_mut(number).undone += 1;
-                self.count.refused_early += 1;
-                let update = self.oracle.update(number);
-                if !update.allows_rcode(Rcode::REFUSED) && self.machines[&id].serves() {
-                    let what = format!("{id} refuses update {number}: {update:?}");
-                    return Err(self.violation("policies_hold_when_answered", what));
-                }
-                // It says nothing of another copy that is under way.
-                if matches!(self.oracle.update(number).kind, Kind::Ungranted | Kind::Ruled { .. }) {
-                    ObservedResponse::Outcome(Rcode::REFUSED)
-                } else {
-                    ObservedResponse::NotDone
-                }
-            }
-            // Silence; and what is never plain.
-            Verdict::Unknown | Verdict::NoMemory | Verdict::Limited(_) => return Ok(()),
-        };
-        self.respond(request, response);
-        Ok(())
-    }
-
-    fn handle_response(&mut self, id: NodeId, number: u64, rcode: Rcode) -> Checked {
-        let Self { oracle, invariants, machines, administrator, .. } = self;
-        let Some(replica) = &machines[&id].replica else { return Ok(()) };
-        let update = oracle.update_mut(number);
-        let before = update.first_rcode;
-        update.first_rcode = before.or(Some(rcode));
-        if before.is_none() {
-            update.first_rcode_index = replica.state_hash().0;
-        }
-        let index = replica.state_hash().0;
-        let published = replica.zones().published();
-        let update = (number, oracle.update(number));
-        let was_revoked = administrator.was_revoked() || administrator.may_have_voided(update.1.secret);
-        let is_ruled = before.is_none() && matches!(update.1.kind, Kind::Ruled { .. });
-        if is_ruled && !update.1.allows_rcode(rcode) {
-            let what = format!("{id} says {rcode:?} to update {number}: {:?}", update.1);
-            return Err(self.violation("policies_hold_when_answered", what));
-        }
-        let result = invariants.acknowledged.on_response(id, update, before, rcode, was_revoked, &published);
-        result.map_err(|what| self.violation("acknowledged_updates_survive", what))?;
-        let all_live = self.oracle.update(number).all_live;
-        if all_live.is_some() && all_live == self.oracle.ack().all_live() {
-            self.check_all_live(number)?;
-        }
-        self.count.policy_granted += u64::from(is_ruled && rcode == Rcode::NOERROR);
-        self.count.policy_refused += u64::from(is_ruled && rcode == Rcode::REFUSED);
-        self.trace.note(self.events.now_us(), id, "told", &[number, u64::from(rcode.0)], &[]);
-        if before.is_some() {
-            self.count.repeats_answered += 1;
-        } else {
-            self.count.acknowledged += 1;
-        }
-        self.boundary_of_response(id);
-        if self.invariants.durable.is_due() { self.check_disks(index) } else { Ok(()) }
-    }
-
-    /// A client was told of an update that all members show which answer.
-    fn check_all_live(&mut self, number: u64) -> Checked {
-        let now_us = self.events.now_us();
-        let Self { oracle, invariants, machines, .. } = self;
-        // A lease depends on the monotonic clock, so it is not safe on a suspended machine
-        // (docs/how-to/when-something-fails.md).
-        let is_exempt = |machine: &Machine| machine.clock.stood_since(now_us, SUSPENDED_US);
-        let members = machines.values().filter(|machine| !is_exempt(machine)).filter_map(|machine| {
-            let replica = machine.replica.as_ref()?;
-            Some((machine.id, replica, machine.now(now_us)))
-        });
-        let looked = invariants.all_live.on_response((number, oracle.update(number)), members);
-        looked.map_err(|what| self.violation("all_live_is_visible_everywhere", what))
-    }
-
-    fn respond(&mut self, request: Request, response: ObservedResponse) {
-        let Some(client) = request.client else { return };
-        let rng = &mut self.clients.rng;
-        let (is_lost, in_us) = (rng.happens(LOSS_PPM), rng.between(WAY_US.0, WAY_US.1));
-        if !is_lost {
-            self.events.after(in_us, Event::Response(Response { client, update: request.update, response }));
-        }
-    }
-
-    pub(crate) fn client_hears(&mut self, response: Response) -> Checked {
-        let Response { client, update, response } = response;
-        let it = &mut self.clients.clients[client];
-        let Some((current, tries)) = it.current.filter(|(current, _)| *current == update) else { return Ok(()) };
-        match response {
-            ObservedResponse::Outcome(rcode) => {
-                if let (Rcode::NOERROR, Kind::Set { register } | Kind::Swap { register, .. }) =
-                    (rcode, &self.oracle.update(current).kind)
-                {
-                    it.register = Some((*register, current));
-                }
-                it.current = None;
-                it.is_done = true;
-                if let (Rcode::NOERROR, Kind::Churn { plan, .. }) = (rcode, &self.oracle.update(current).kind) {
-                    let plan = plan.clone();
-                    self.oracle.churned(&plan);
-                }
-                self.client_rests(client);
-            }
-            ObservedResponse::NotDone => self.client_tries_again(client, tries),
-            ObservedResponse::TooOld => self.client_gives_up(client),
-        }
-        Ok(())
-    }
-
-    pub(crate) fn client_waited(&mut self, client: usize, update: u64, tries: u32) {
-        if self.clients.clients[client].current == Some((update, tries)) {
-            self.client_tries_again(client, tries);
-        }
-    }
-
-    fn client_tries_again(&mut self, client: usize, tries: u32) {
-        let it = &mut self.clients.clients[client];
-        if tries + 1 >= TRIES_MAX && it.only.is_none() {
-            return self.client_gives_up(client);
-        }
-        if let Some((update, _)) = it.current {
-            it.current = Some((update, tries + 1));
-        }
-        let to = self.choose_member(client);
-        self.client_sends(client, to);
-    }
-
-    /// Nobody knows: what it may have written is not written again.
-    fn client_gives_up(&mut self, client: usize) {
-        self.count.unknown += 1;
-        self.clients.clients[client].current = None;
-        self.clients.clients[client].register = None;
-        self.clients.clients[client].owner = None;
-        self.client_rests(client);
-    }
-
-    /// A probe goes on until it has been answered: what became too old on its way is signed anew.
-    fn client_rests(&mut self, client: usize) {
-        let it = &self.clients.clients[client];
-        if it.only.is_none() || !it.is_done {
-            let (low, high) = self.setup.pause_us;
-            let in_us = self.clients.rng.between(low, high);
-            self.events.after(in_us, Event::Client(client));
-        }
     }
 }

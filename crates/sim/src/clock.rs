@@ -1,10 +1,10 @@
-//! Virtual time: what happens next, and what each member's clocks say about it.
+//! Virtual time: the events in order, and the clocks of each machine.
 
 use crate::rng::Rng;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Events in order of time; those of one moment in the order in which they were set.
+/// Events in order of time. Events of the same time are in the order in which they were scheduled.
 #[derive(Debug)]
 pub struct Events<E> {
     now_us: u64,
@@ -51,87 +51,88 @@ impl<E> Events<E> {
         self.now_us
     }
 
-    /// Sets an event; one in the past happens now.
+    /// Schedules an event. An event in the past happens now.
     pub fn at(&mut self, at_us: u64, what: E) {
         self.count += 1;
         self.queue.push(Reverse(Event { at_us: at_us.max(self.now_us), number: self.count, what }));
     }
 
-    /// Sets an event for so many microseconds from now.
+    /// Schedules an event this many microseconds from now.
     pub fn after(&mut self, delay_us: u64, what: E) {
         self.at(self.now_us.saturating_add(delay_us), what);
     }
 
-    /// Moves time to the next event and gives it; the caller drops those that are no longer true.
+    /// Advances time to the next event and returns it. The caller ignores events that no longer apply.
     pub fn next_event(&mut self) -> Option<E> {
         let Reverse(event) = self.queue.pop()?;
         self.now_us = event.at_us;
         Some(event.what)
     }
 
-    /// Moves time on while nothing happens; not past the next event.
+    /// Advances time without an event, but not past the next one.
     pub fn wait_until(&mut self, until_us: u64) {
         let until_us = self.next_us().map_or(until_us, |next| until_us.min(next));
         self.now_us = self.now_us.max(until_us);
     }
 
-    /// When the next event is.
+    /// The time of the next event.
     pub fn next_us(&self) -> Option<u64> {
         self.queue.peek().map(|Reverse(event)| event.at_us)
     }
 
-    /// Events that are set.
+    /// Number of scheduled events.
     pub fn len(&self) -> usize {
         self.queue.len()
     }
 
-    /// Whether none is set.
+    /// Whether no event is scheduled.
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 }
 
-/// The clocks of one machine: one that only goes forward, a little too fast or too slow, and one of the wall that is
-/// wrong and may jump either way. No safety may stand on either.
+/// The clocks of one machine. The monotonic clock is slightly too fast or too slow. The wall clock is wrong and may
+/// jump in both directions. No safety property may depend on either clock.
 #[derive(Clone, Debug)]
 pub struct MachineClock {
-    /// How fast it goes, in parts of a million.
+    /// Rate of the monotonic clock, in parts of a million.
     rate_ppm: u64,
-    /// What the forward clock showed when the run began.
+    /// Reading of the monotonic clock when the run began.
     start_ms: u64,
-    /// What the wall clock shows more than the true time, in milliseconds.
+    /// Milliseconds by which the wall clock is ahead.
     wall_error_ms: i64,
-    /// Total true time during which the forward clock stood still, in microseconds.
+    /// Total true time during which the monotonic clock stood still, in microseconds.
     stood_us: u64,
-    /// When the forward clock stopped; `None` while it runs.
+    /// When the monotonic clock stopped. `None` while it runs.
     stopped_us: Option<u64>,
-    /// When the forward clock last stood still.
+    /// When the monotonic clock last stood still.
     last_stood_us: Option<u64>,
 }
 
-/// What the clocks of a machine show.
+/// The readings of a machine's clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// The clock that only goes forward, in milliseconds from an arbitrary start.
+    /// The monotonic clock, in milliseconds from an arbitrary start.
     pub monotonic_ms: u64,
-    /// The clock on the wall, in milliseconds since 1970.
+    /// The wall clock, in milliseconds since 1970.
     pub wall_ms: u64,
 }
 
-/// Wall time when a run begins: 2026-01-01T00:00:00Z.
+/// Wall time at the start of a run: 2026-01-01T00:00:00Z.
 pub const WALL_START_MS: u64 = 1_767_225_600_000;
-/// Parts of a million by which the clock of a sound machine is too fast or too slow at most.
+/// Largest error in the rate of a normal clock, in parts of a million.
 pub const RATE_ERROR_PPM: u64 = 500;
-/// The same of the worst machines: two of them differ by less than the tenth that leases allow for.
+/// Largest error in the rate of a bad clock. Two such clocks differ by less than the tenth that leases allow for.
 pub const RATE_ERROR_PPM_MAX: u64 = 45_000;
 
 impl MachineClock {
-    /// Clocks that are right.
+    /// Exact clocks.
     pub fn exact() -> Self {
         Self { rate_ppm: 1_000_000, start_ms: 0, wall_error_ms: 0, stood_us: 0, stopped_us: None, last_stood_us: None }
     }
 
-    /// Clocks that are wrong: in rate by at most so many parts of a million, on the wall by at most `wall_error_ms`.
+    /// Wrong clocks: the rate is off by at most `rate_error_ppm` parts of a million, and the wall clock by at most
+    /// `wall_error_ms`.
     pub fn random(rng: &mut Rng, rate_error_ppm: u64, wall_error_ms: u64) -> Self {
         Self {
             rate_ppm: rng.between(1_000_000 - rate_error_ppm, 1_000_000 + rate_error_ppm),
@@ -141,12 +142,12 @@ impl MachineClock {
         }
     }
 
-    /// Sets the wall clock off by so much more.
+    /// Changes the error of the wall clock by this much.
     pub fn jump_wall(&mut self, by_ms: i64) {
         self.wall_error_ms = self.wall_error_ms.saturating_add(by_ms);
     }
 
-    /// Suspends the machine: the forward clock stands still. The wall clock is corrected when the machine resumes.
+    /// Suspends the machine: the monotonic clock stands still. The wall clock is corrected when the machine resumes.
     pub fn stop(&mut self, true_us: u64) {
         self.stopped_us = self.stopped_us.or(Some(true_us));
     }
@@ -159,17 +160,17 @@ impl MachineClock {
         }
     }
 
-    /// Whether the forward clock stands still, or stood still in the last `for_us`.
+    /// Whether the monotonic clock stands still, or stood still in the last `for_us`.
     pub fn stood_since(&self, true_us: u64, for_us: u64) -> bool {
         self.stopped_us.is_some() || self.last_stood_us.is_some_and(|last_us| last_us + for_us >= true_us)
     }
 
-    /// How long it truly takes until this clock has gone on so far.
+    /// Converts a duration on the local clock to true time.
     pub fn true_us(&self, local_us: u64) -> u64 {
         local_us * 1_000_000 / self.rate_ppm
     }
 
-    /// What the clocks show.
+    /// The current readings.
     pub fn now(&self, true_us: u64) -> Reading {
         let local_ms = |true_us: u64| (u128::from(true_us) * u128::from(self.rate_ppm) / 1_000_000_000) as u64;
         let running_us = self.stopped_us.unwrap_or(true_us).min(true_us) - self.stood_us;
@@ -183,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_come_in_order_of_time_and_then_of_setting() {
+    fn events_come_in_order_of_time_and_then_of_insertion() {
         let mut events = Events::default();
         for (at, what) in [(5, 'c'), (3, 'a'), (5, 'd'), (4, 'b')] {
             events.at(at, what);

@@ -1,9 +1,11 @@
-//! The administrator's commands: all kinds that exist, of which each seed draws some.
+//! The administrator's commands: all existing kinds. Each seed draws some of them.
 
-use crate::administrator::{ZoneAim, grant, imported_records, revoke};
+use crate::administrator::{ZoneTarget, grant, revoke};
+use crate::oracle::{Imported, Oracle};
+use crate::plan::name;
 use crate::simulation::Simulation;
 use crate::swarm::CommandKind;
-use crate::updates::{self, KEY, SECRETS, main_zone, name, zone_id};
+use crate::updates::{self, KEY, SECRETS, apex_records, main_zone, zone_id};
 use policy::Revision;
 use policy::text::parse_policy;
 use replica::io::{
@@ -12,12 +14,16 @@ use replica::io::{
 };
 use std::sync::Arc;
 use tsig::KeyAlgorithm;
+use wire::number::Rtype;
+use zone::Record;
 
 /// Number of zones that are added and removed.
 const IMPORTED: u64 = 4;
 /// Number of records in a zone that is imported in several chunks.
-pub(crate) const LARGE: u64 = 2_500;
-/// Number of kinds to try until one makes sense.
+const LARGE: u64 = 2_500;
+/// A member lags if it is this many entries behind another member.
+const LAG_ENTRIES: u64 = 5;
+/// Number of kinds to try until one is useful.
 const TRIES: usize = 4;
 /// A member that never existed.
 const NO_NODE: NodeId = 999;
@@ -27,7 +33,7 @@ const NO_TOKEN: [u8; 32] = [255; 32];
 /// The administrator's next action.
 pub(crate) enum Next {
     /// Sends this command to a member.
-    Send(NodeId, AdminCommand, Option<ZoneAim>),
+    Send(NodeId, AdminCommand, Option<ZoneTarget>),
     /// An action that needs no member's response.
     Done(CommandKind),
 }
@@ -52,7 +58,14 @@ impl Simulation {
             return Some(Next::Send(to, command, None));
         }
         for _ in 0..TRIES {
-            let kind = self.administrator.pick_kind(&self.setup.swarm)?;
+            let mut kind = self.administrator.pick_kind(&self.setup.swarm)?;
+            // A member that does not get the new policy must not refuse updates by its old one.
+            if self.setup.swarm.has_command(CommandKind::SetPolicy)
+                && self.has_lagging_member()
+                && self.administrator.draw(3) == 0
+            {
+                kind = CommandKind::SetPolicy;
+            }
             let params =
                 CommandParams { to, salt: self.administrator.draw(200) as u8 + 32, nonce: self.administrator.nonce() };
             if let Some(next) = self.make_command(kind, params) {
@@ -60,6 +73,12 @@ impl Simulation {
             }
         }
         None
+    }
+
+    /// Whether a running member is behind the others.
+    fn has_lagging_member(&self) -> bool {
+        let applied = || self.machines.values().filter_map(|machine| Some(machine.replica.as_ref()?.state_hash().0));
+        applied().min() < applied().max().map(|newest| newest.saturating_sub(LAG_ENTRIES))
     }
 
     fn make_command(&mut self, kind: CommandKind, params: CommandParams) -> Option<Next> {
@@ -107,7 +126,7 @@ impl Simulation {
             | CommandKind::BeginDataKey
             | CommandKind::UseDataKey
             | CommandKind::Reseal
-            | CommandKind::Stand
+            | CommandKind::ReportCredentials
             | CommandKind::AddPin
             | CommandKind::SeePins
             | CommandKind::UsePin => return self.trust_command(kind, params),
@@ -122,19 +141,34 @@ impl Simulation {
         1 + u64::from(salt) % self.setup.members
     }
 
+    /// The apex of the zone for a command. Removed zones are added again first, because their serials must not go back.
+    fn choose_imported(&mut self, kind: CommandKind) -> Option<String> {
+        let first = self.administrator.draw(IMPORTED);
+        let apexes: Vec<_> = (0..IMPORTED).map(|step| format!("z{}.test.", (first + step) % IMPORTED)).collect();
+        let find = |oracle: &mut Oracle, fits: fn(&Imported) -> bool| {
+            apexes.iter().find(|apex| fits(oracle.imported_mut(&name(apex)))).cloned()
+        };
+        let may_be_absent = |zone: &Imported| zone.now.contains(&None);
+        match kind {
+            CommandKind::AddZone => find(&mut self.oracle, |zone| zone.now.contains(&None) && !zone.ever.is_empty())
+                .or_else(|| find(&mut self.oracle, may_be_absent)),
+            CommandKind::ReplaceZone | CommandKind::RemoveZone => {
+                find(&mut self.oracle, |zone| zone.now.iter().any(Option::is_some)).or_else(|| apexes.first().cloned())
+            }
+            _ => apexes.first().cloned(),
+        }
+    }
+
     fn zone_command(&mut self, kind: CommandKind, CommandParams { to, salt, .. }: CommandParams) -> Option<Next> {
-        let apex = format!("z{}.test.", self.administrator.draw(IMPORTED));
+        let apex = self.choose_imported(kind)?;
         let is_large = self.administrator.draw(100) < 15;
         let count = if is_large { LARGE + self.administrator.draw(500) } else { 3 + self.administrator.draw(40) };
         let zone = zone_id(&apex);
         let serial_policy = [SerialPolicyOption::Increment, SerialPolicyOption::UnixTime, SerialPolicyOption::Date]
             [usize::from(salt % 3)];
         let stale = if salt % 3 == 0 { StaleOption::Expire } else { StaleOption::Serve };
-        let (command, aim) = match kind {
+        let (command, target) = match kind {
             CommandKind::AddZone => {
-                if !self.oracle.imported_mut(&zone.apex).now.contains(&None) {
-                    return None;
-                }
                 let options = ZoneOptions { serial_policy, stale, ..ZoneOptions::default() };
                 let contents = Contents::new(&zone, imported_records(&apex, count, salt)).ok()?;
                 (AdminCommand::AddZone { zone, options, contents }, Some((apex, Some(count))))
@@ -165,11 +199,10 @@ impl Simulation {
                 (AdminCommand::SetZoneOptions { zone, change }, None)
             }
         };
-        Some(Next::Send(to, command, aim))
+        Some(Next::Send(to, command, target))
     }
 
-    /// The clients' key gets its second secret once in a run. If the command takes effect late, it changes nothing
-    /// more.
+    /// Gives the clients' key its second secret once per run. A command that takes effect late changes nothing else.
     fn roll_key(&self, CommandParams { salt, nonce, .. }: CommandParams) -> AdminCommand {
         if salt % 2 == 0 && !self.administrator.is_rolled() {
             let (algorithm, secret) = (KeyAlgorithm::HmacSha256, SECRETS[1].to_vec());
@@ -189,13 +222,13 @@ impl Simulation {
         AdminCommand::SetPolicy { zone: Some(main_zone()), policy: Arc::new(policy), expected }
     }
 
-    /// Returns the rules that a member reports, which may be old.
-    fn known_rules(&self, member: NodeId) -> Revision {
+    /// Returns the rules that a member reports. They may be outdated.
+    pub(crate) fn known_rules(&self, member: NodeId) -> Revision {
         let known = self.machines[&member].replica.as_ref().map(|replica| replica.policies().0).unwrap_or_default();
         known.get(&Some(main_zone())).cloned().unwrap_or_default().revision()
     }
 
-    /// Chooses a command about members. If none makes sense now, it chooses one that must be refused.
+    /// Chooses a command about members. If none is useful now, chooses one that must be refused.
     fn node_command(
         &mut self,
         kind: CommandKind,
@@ -222,7 +255,7 @@ impl Simulation {
                 let id = self.founder(salt);
                 AdminCommand::MoveNode { id, address: format!("[::1]:{}", 8_000 + u32::from(salt)) }
             }
-            // Votes are given twice as often as taken, so that the cluster can afford to lose some.
+            // Votes are given twice as often as they are removed, so that the cluster can afford to lose some.
             CommandKind::SetVote => {
                 let votes = salt % 3 != 0 || self.membership.has_dead() || self.damaged.is_some();
                 AdminCommand::SetVote { id: self.founder(salt), votes }
@@ -235,4 +268,12 @@ impl Simulation {
             _ => return None,
         })
     }
+}
+
+fn imported_records(apex: &str, count: u64, salt: u8) -> Vec<Record> {
+    let rdata = if count >= LARGE { vec![200; 201] } else { vec![3, salt, salt, salt] };
+    let owner = |number: u64| name(&format!("host-{number}.{apex}"));
+    let record = |number| Record { owner: owner(number), rtype: Rtype::TXT, ttl: 60, rdata: rdata.clone().into() };
+    // In half of the cases, the file of a zone that is added again has a lower serial.
+    apex_records(apex, u32::from(salt)).into_iter().chain((2..count).map(record)).collect()
 }

@@ -1,7 +1,6 @@
 //! Counts which faults overlapped with which other faults and commands, in one run and in all runs.
 //!
-//! A pair counts when the two overlapped: one began during the other, or at most [`AFTERMATH_US`] after its end, while
-//! the cluster recovers from it.
+//! A pair counts if one began during the other, or at most `AFTERMATH_US` after its end, while the cluster recovers.
 
 use crate::swarm::{CommandKind, FaultKind};
 use std::collections::BTreeMap;
@@ -123,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pair_counts_when_the_two_overlapped_or_nearly() {
+    fn a_pair_counts_when_the_two_overlap_or_nearly_do() {
         let mut watch = CoverageTracker::default();
         watch.on_fault(0, FaultKind::Kill, 1_000);
         watch.on_command(1_000, CommandKind::Grant);

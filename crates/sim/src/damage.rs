@@ -1,36 +1,29 @@
-//! Disks that lose or change data, and what the operator then does.
+//! Disks that lose or change data, and the operator's reaction.
 //!
 //! A disk is damaged while its process is not running, so that the next start finds the damage. At most one member is
 //! damaged at a time, and only while the other voters are a majority. Catamaran's promise assumes a majority of intact
 //! disks.
 //!
 //! The member itself finds most damage. Some damage leaves no trace: a rolled-back disk, or a lost last record without
-//! its seal (docs/internals/consensus-rules.md, "A torn last record"). The promise covers that only if every other
-//! voter still has everything that this member lost. Otherwise the simulator undoes the damage.
+//! its seal (docs/internals/consensus-rules.md, "A torn last record"). The promise covers such damage only if every
+//! other voter still has everything that this member lost. Otherwise the simulator undoes the damage.
 
+use crate::event::Event;
 use crate::faults::DOWN_US;
 use crate::invariants::Checked;
-use crate::simulation::{Event, Simulation};
+use crate::machine::Damaged;
+use crate::simulation::Simulation;
 use crate::swarm::FaultKind;
 use replica::OpenError;
 use replica::disk::DiskRead;
-use replica::io::{AdminCommand, Doubt, Input, NodeId, Role};
+use replica::io::{AdminCommand, Input, NodeId, Role, SuspectedLoss};
+use replica::log::limits::SECTOR_BYTES;
 use replica::log::{Log, Repair, TornRecord};
 use replica::testing::MemoryDisk;
 use std::collections::BTreeSet;
 
-/// Bytes of a sector.
-const SECTOR: usize = 512;
 /// Share of the damage that hits the end of a log, where the newest entries are, in parts of a million.
 const TAIL_PPM: u64 = 400_000;
-
-/// The member whose disk is damaged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Damaged {
-    pub(crate) id: NodeId,
-    /// The newest index applied on any member at the time of the damage. A member that reaches it again has recovered.
-    floor: u64,
-}
 
 /// The end of a log, with the votes and entries that the member has acknowledged.
 struct Acknowledged {
@@ -46,7 +39,7 @@ impl Acknowledged {
         Some(Self { last: (log.term(last).ok()?, last), term: hard.term, vote: hard.vote })
     }
 
-    /// Whether the member does not know what it lacks when it opens this log after the damage.
+    /// Whether the damage is undetected: the member opens this log and does not know that entries are missing.
     fn is_lost_silently(&self, after: &Log, repairs: &[Repair]) -> bool {
         let torn = repairs.iter().find_map(|repair| match repair {
             Repair::TailCut { record, .. } => Some(*record),
@@ -90,7 +83,7 @@ impl Simulation {
         }
         let Ok((log, _)) = Log::open(&self.machines[&id].disk, config.clone()) else { return };
         let Some(acknowledged) = Acknowledged::of(&log) else { return };
-        let (before, doubt) = (self.machine(id).disk.contents().clone(), self.machines[&id].doubt);
+        let (before, loss) = (self.machine(id).disk.contents().clone(), self.machines[&id].suspected_loss);
         if !self.apply_damage(id, kind) {
             return;
         }
@@ -100,8 +93,8 @@ impl Simulation {
             Err(_) => false,
         };
         if is_silent && !self.others_hold(id, &acknowledged) {
-            *self.machine(id).disk.contents() = before;
-            self.machine(id).doubt = doubt;
+            *self.machine(id).disk.contents_mut() = before;
+            self.machine(id).suspected_loss = loss;
             return;
         }
         let is_found = opened.is_err();
@@ -124,19 +117,19 @@ impl Simulation {
     fn apply_damage(&mut self, id: NodeId, kind: FaultKind) -> bool {
         if kind == FaultKind::RolledBack {
             let machine = self.machine(id);
-            machine.doubt = machine.snapshot_doubt;
+            machine.suspected_loss = machine.snapshot_loss;
             let is_possible = machine.disk.snapshot().is_some();
             machine.disk.roll_back();
             return is_possible;
         }
         let Self { machines, faults_rng: rng, .. } = self;
-        let disk = machines.get_mut(&id).expect("it was looked at").disk.contents();
+        let disk = machines.get_mut(&id).expect("it was looked at").disk.contents_mut();
         let used = |disk: &MemoryDisk, file: &str| {
             let bytes = disk.bytes(file).unwrap_or_default();
             bytes
                 .iter()
                 .rposition(|byte| *byte != 0)
-                .map_or(0, |last| (last + 1).div_ceil(SECTOR).min(bytes.len() / SECTOR))
+                .map_or(0, |last| (last + 1).div_ceil(SECTOR_BYTES).min(bytes.len() / SECTOR_BYTES))
         };
         let files = disk.list().unwrap_or_default().into_iter().map(|(file, _)| file);
         let files: Vec<_> = files.map(|file| (used(disk, &file), file)).filter(|(sectors, _)| *sectors > 0).collect();
@@ -144,26 +137,26 @@ impl Simulation {
         let is_tail = rng.happens(TAIL_PPM);
         let sector = if is_tail { *sectors as u64 - 1 } else { rng.below(*sectors as u64) } as usize;
         let bytes = disk.bytes(file).unwrap_or_default();
-        let old = bytes[sector * SECTOR..][..SECTOR].to_vec();
+        let old = bytes[sector * SECTOR_BYTES..][..SECTOR_BYTES].to_vec();
         let (at, new) = match kind {
             FaultKind::BitFlip => {
-                disk.flip(file, (sector * SECTOR) * 8 + rng.below(SECTOR as u64 * 8) as usize);
+                disk.flip(file, (sector * SECTOR_BYTES) * 8 + rng.below(SECTOR_BYTES as u64 * 8) as usize);
                 return true;
             }
-            FaultKind::ZeroedSector => (sector, vec![0; SECTOR]),
+            FaultKind::ZeroedSector => (sector, vec![0; SECTOR_BYTES]),
             FaultKind::MisdirectedSector => (rng.below(*sectors as u64) as usize, old),
             _ => match rng.pick(&disk.replaced_sectors(file)) {
-                Some((offset, before)) => (offset / SECTOR, before.clone()),
+                Some((offset, before)) => (offset / SECTOR_BYTES, before.clone()),
                 None => return false,
             },
         };
-        let is_changed = disk.bytes(file).is_some_and(|bytes| bytes[at * SECTOR..][..SECTOR] != new);
-        disk.put_sector(file, at * SECTOR, &new);
+        let is_changed = disk.bytes(file).is_some_and(|bytes| bytes[at * SECTOR_BYTES..][..SECTOR_BYTES] != new);
+        disk.put_sector(file, at * SECTOR_BYTES, &new);
         is_changed
     }
 
-    /// Whether every other voter has durably stored what this member acknowledged: the entries, and a term in which
-    /// this member's votes no longer count. Then nothing depends on this member's disk.
+    /// Whether every other voter has durably stored the entries that this member acknowledged, and a term in which this
+    /// member's votes no longer count. Then nothing depends on this member's disk.
     fn others_hold(&self, id: NodeId, acknowledged: &Acknowledged) -> bool {
         let replicas = || self.machines.values().filter_map(|machine| machine.replica.as_ref());
         let voters: BTreeSet<_> = replicas().flat_map(|replica| replica.voters().concat()).collect();
@@ -188,12 +181,12 @@ impl Simulation {
         if self.setup.swarm.has_fault(FaultKind::RolledBack) {
             let machine = self.machine(id);
             machine.disk.take_snapshot();
-            machine.snapshot_doubt = machine.doubt;
+            machine.snapshot_loss = machine.suspected_loss;
         }
     }
 
-    /// Handles a member that does not open. After a disk error the operator starts it again. A damaged member is given
-    /// up, and another one gets its vote.
+    /// Handles a member that does not open. After a disk error, the operator starts it again. A damaged member is
+    /// removed, and another member gets its vote.
     pub(crate) fn does_not_open(&mut self, id: NodeId, error: &OpenError) -> Checked {
         let is_read_error = format!("{error:?}").contains("os error 5");
         if is_read_error {
@@ -214,14 +207,14 @@ impl Simulation {
     }
 
     /// Handles a leader's report that a member lost entries. This is correct only for a damaged member.
-    pub(crate) fn contradicted(&mut self, id: NodeId, doubt: Doubt) -> Checked {
+    pub(crate) fn contradicted(&mut self, id: NodeId, loss: SuspectedLoss) -> Checked {
         if self.damaged.is_none_or(|damaged| damaged.id != id) {
-            return Err(self.violation("members_stay_sound", format!("{id} lacks what it acknowledged: {doubt:?}")));
+            return Err(self.violation("members_stay_sound", format!("{id} lacks what it acknowledged: {loss:?}")));
         }
-        let was_doubted = self.machines[&id].doubt.is_some();
-        self.machine(id).doubt = Some(doubt);
-        if was_doubted && let Some(leader) = self.leader() {
-            // The operator follows the log's advice: another leader sends the member the missing entries.
+        let was_suspected = self.machines[&id].suspected_loss.is_some();
+        self.machine(id).suspected_loss = Some(loss);
+        if was_suspected && let Some(leader) = self.leader() {
+            // The operator follows the advice in the log: another leader sends the member the missing entries.
             self.requests += 1;
             let command = AdminCommand::TransferLeader { to: None };
             self.deliver(leader, Input::Admin { request_id: self.requests, command });
@@ -230,12 +223,13 @@ impl Simulation {
         Ok(())
     }
 
-    /// A damaged member has recovered once it has applied everything again and has no doubt.
+    /// A damaged member has recovered once it has applied everything again and suspects no loss.
     pub(crate) fn check_damaged(&mut self, id: NodeId) {
         let Some(damaged) = self.damaged.filter(|damaged| damaged.id == id) else { return };
         let machine = &self.machines[&id];
-        let is_up = |replica: &replica::Replica| replica.state_hash().0 >= damaged.floor && replica.doubt().is_none();
-        if machine.doubt.is_none() && machine.replica.as_ref().is_some_and(is_up) {
+        let is_up =
+            |replica: &replica::Replica| replica.state_hash().0 >= damaged.floor && replica.suspected_loss().is_none();
+        if machine.suspected_loss.is_none() && machine.replica.as_ref().is_some_and(is_up) {
             self.damaged = None;
             self.count.damage_survived += 1;
         }

@@ -27,12 +27,17 @@ enum Item {
     DataKey,
 }
 
-/// The known value of an item; `None` if it is unknown.
+/// The value of an item as text; `None` if it does not exist.
 type Value = Option<String>;
 
 /// The values that settings must have, from the outcomes of the commands.
 #[derive(Debug, Default)]
-pub(crate) struct DecidedSettings(BTreeMap<Item, Option<Value>>, BTreeMap<ZoneId, ZoneOptions>);
+pub(crate) struct DecidedSettings {
+    /// The value of each item; `None` once an uncertain command may change it.
+    items: BTreeMap<Item, Option<Value>>,
+    /// The options of each zone, to which the next command adds its change.
+    options: BTreeMap<ZoneId, ZoneOptions>,
+}
 
 impl DecidedSettings {
     /// Records the outcome of a command: done, refused, or unknown (`None`).
@@ -41,14 +46,14 @@ impl DecidedSettings {
             return;
         }
         for (item, value) in self.effects(command) {
-            let known = self.0.entry(item).or_insert(Some(None));
+            let known = self.items.entry(item).or_insert(Some(None));
             // An earlier command with an unknown outcome may still take effect after this one.
             *known = known.as_ref().and(is_done).map(|_| value);
         }
         if let (AdminCommand::SetZoneOptions { zone, .. } | AdminCommand::AddZone { zone, .. }, None) =
             (command, is_done)
         {
-            self.1.remove(zone);
+            self.options.remove(zone);
         }
     }
 
@@ -66,18 +71,18 @@ impl DecidedSettings {
             AdminCommand::RetireKey { name } => vec![key(name, algorithm_of(name), false)],
             AdminCommand::RemoveKey { name } => {
                 let of_key = |item: &&Item| matches!(item, Item::Grant(of, ..) if of == name);
-                let grants = self.0.keys().filter(of_key).cloned().map(|item| (item, None)).collect::<Vec<_>>();
+                let grants = self.items.keys().filter(of_key).cloned().map(|item| (item, None)).collect::<Vec<_>>();
                 grants.into_iter().chain([(Item::Key(name.clone()), None)]).collect()
             }
             AdminCommand::Grant { key, zone, right } => vec![(grant(key, zone, right), Some(String::new()))],
             AdminCommand::Revoke { key, zone, right } => vec![(grant(key, zone, right), None)],
             AdminCommand::AddZone { zone, options, .. } => {
-                self.1.insert(zone.clone(), *options);
+                self.options.insert(zone.clone(), *options);
                 vec![(Item::Options(zone.clone()), Some(format!("{options:?}")))]
             }
             AdminCommand::SetZoneOptions { zone, change } => self.options_changed(zone, *change),
             AdminCommand::RemoveZone { zone } => {
-                self.1.remove(zone);
+                self.options.remove(zone);
                 vec![(Item::Options(zone.clone()), None)]
             }
             AdminCommand::MoveNode { id, address } => vec![(Item::Address(*id), Some(address.clone()))],
@@ -88,27 +93,31 @@ impl DecidedSettings {
             AdminCommand::Trust(TrustCommand::AddCa { number: 1, .. }) if self.has_no_issuer() => {
                 vec![(Item::Issuer, Some("1".into()))]
             }
-            AdminCommand::Trust(TrustCommand::UseCa { number }) => {
-                vec![(Item::Issuer, Some(number.to_string()))]
-            }
-            AdminCommand::Trust(TrustCommand::UseDataKey { number }) => vec![(Item::DataKey, Some(number.to_string()))],
+            AdminCommand::Trust(TrustCommand::UseCa { number }) => vec![self.newest(Item::Issuer, *number)],
+            AdminCommand::Trust(TrustCommand::UseDataKey { number }) => vec![self.newest(Item::DataKey, *number)],
             _ => Vec::new(),
         }
     }
 
+    /// The value after a command that uses this number. A lower number than the current one changes nothing.
+    fn newest(&self, item: Item, number: u32) -> (Item, Value) {
+        let current = self.items.get(&item).cloned().flatten().flatten().and_then(|text| text.parse().ok());
+        (item, Some(number.max(current.unwrap_or(0)).to_string()))
+    }
+
     fn has_no_issuer(&self) -> bool {
-        self.0.get(&Item::Issuer).is_none_or(|issuer| *issuer == Some(Some("0".into())))
+        self.items.get(&Item::Issuer).is_none_or(|issuer| *issuer == Some(Some("0".into())))
     }
 
     fn options_changed(&mut self, zone: &ZoneId, change: OptionsChange) -> Vec<(Item, Value)> {
-        let Some(options) = self.1.get_mut(zone) else { return Vec::new() };
+        let Some(options) = self.options.get_mut(zone) else { return Vec::new() };
         *options = change.of(*options);
         vec![(Item::Options(zone.clone()), Some(format!("{options:?}")))]
     }
 
     /// Checks at the end that a member has the expected values.
     pub(crate) fn compare(&self, id: NodeId, replica: &Replica) -> Result<(), String> {
-        for (item, expected) in &self.0 {
+        for (item, expected) in &self.items {
             let found = found(item, replica);
             match expected {
                 Some(expected) if *expected != found => {
@@ -122,7 +131,7 @@ impl DecidedSettings {
 
     /// Number of items with a known value.
     pub(crate) fn known(&self) -> u64 {
-        self.0.values().flatten().count() as u64
+        self.items.values().flatten().count() as u64
     }
 }
 
@@ -147,8 +156,17 @@ fn found(item: &Item, replica: &Replica) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::updates::name;
+    use crate::plan::name;
     use replica::io::Right;
+
+    #[test]
+    fn an_older_ca_does_not_issue_again() {
+        let mut decided = DecidedSettings::default();
+        for (number, expected) in [(0, "0"), (2, "2"), (1, "2")] {
+            decided.settled(&AdminCommand::Trust(TrustCommand::UseCa { number }), Some(true));
+            assert_eq!(decided.items[&Item::Issuer], Some(Some(expected.to_owned())));
+        }
+    }
 
     #[test]
     fn setting_is_known_until_a_command_is_uncertain() {
@@ -158,12 +176,12 @@ mod tests {
         assert_eq!(decided.known(), 0);
         decided.settled(&grant, Some(true));
         let item = Item::Grant(name("a."), None, "Transfer".into());
-        assert_eq!(decided.0[&item], Some(Some(String::new())));
+        assert_eq!(decided.items[&item], Some(Some(String::new())));
         decided.settled(&AdminCommand::RemoveKey { name: name("a.") }, Some(true));
-        assert_eq!(decided.0[&item], Some(None));
+        assert_eq!(decided.items[&item], Some(None));
         decided.settled(&grant, None);
-        assert_eq!((decided.0[&item].clone(), decided.known()), (None, 1));
+        assert_eq!((decided.items[&item].clone(), decided.known()), (None, 1));
         decided.settled(&grant, Some(true));
-        assert_eq!(decided.0[&item], None, "the earlier command may take effect after this one");
+        assert_eq!(decided.items[&item], None, "the earlier command may take effect after this one");
     }
 }

@@ -1,4 +1,4 @@
-//! The disk of one member: jobs take their time, one operation after the other, and power may go at any moment.
+//! The disk of one member. Each operation of a job takes time, and power may fail at any moment.
 
 use crate::rng::Rng;
 use replica::disk::{DiskError, DiskJob, DiskOp, DiskQueue, DiskRead, ReadFile};
@@ -6,31 +6,30 @@ use replica::testing::{Durable, MemoryDisk};
 use std::cell::Cell;
 use std::collections::VecDeque;
 
-/// Time between two attempts of an operation on a full disk.
-const FULL_RETRY_US: u64 = 500_000;
-
-/// How fast a disk is.
+/// The speed of a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskConfig {
     /// Shortest and longest time of a sync, in microseconds.
     pub sync_us: (u64, u64),
-    /// Syncs that take much longer, in parts of a million.
+    /// Share of slow syncs, in parts of a million.
     pub slow_ppm: u64,
-    /// How long those take at most.
+    /// Longest time of a slow sync.
     pub slow_max_us: u64,
     /// Shortest and longest time of any other operation, and of a read.
     pub other_us: (u64, u64),
+    /// Time between two attempts of an operation on a full disk.
+    pub full_retry_us: u64,
 }
 
 impl Default for DiskConfig {
     /// A good disk: a sync takes 0.2 to 2 ms.
     fn default() -> Self {
-        Self { sync_us: (200, 2_000), slow_ppm: 0, slow_max_us: 0, other_us: (1, 50) }
+        Self { sync_us: (200, 2_000), slow_ppm: 0, slow_max_us: 0, other_us: (1, 50), full_retry_us: 500_000 }
     }
 }
 
 impl DiskConfig {
-    /// A disk as slow as this seed has it.
+    /// A disk with the random speed of a seed.
     pub fn random(rng: &mut Rng) -> Self {
         let fastest = rng.between(50, 500);
         Self {
@@ -38,18 +37,25 @@ impl DiskConfig {
             slow_ppm: rng.below(20_000),
             slow_max_us: rng.between(10_000, 200_000),
             other_us: (1, rng.between(1, 500)),
+            ..Self::default()
         }
+    }
+
+    /// A disk on which every operation ends at once. If the disk is full, the operation is retried after this time.
+    #[must_use]
+    pub const fn immediate(full_retry_us: u64) -> Self {
+        Self { sync_us: (0, 0), slow_ppm: 0, slow_max_us: 0, other_us: (0, 0), full_retry_us }
     }
 }
 
-/// Something that ends later; the simulator sets an event for it and brings it back to [`SimDisk::finish`].
+/// An operation in progress. The simulator schedules an event for its end and passes it to [`SimDisk::finish`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pending {
     /// When it ends, in microseconds.
     pub at_us: u64,
-    /// Which of the disk's lines of work it is.
+    /// The queue, or the reads, that it belongs to.
     line: Line,
-    /// What was begun before a crash never ends.
+    /// The power count at its start. An operation from before a crash never ends.
     power: u64,
 }
 
@@ -59,7 +65,7 @@ enum Line {
     Read(u64),
 }
 
-/// What came of something [`Pending`].
+/// The result of a [`Pending`] operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finished {
     /// A job is done: `Input::Persisted`.
@@ -75,12 +81,12 @@ pub enum Finished {
     Read {
         /// Its ticket.
         ticket: u64,
-        /// What was read.
+        /// The bytes.
         bytes: Vec<u8>,
     },
     /// The disk reported an error for a read, and the process exits.
     ReadFailed,
-    /// One operation of a job is done, or what was begun before a crash came to nothing.
+    /// One operation of a job is done, or an operation from before a crash was dropped.
     Step,
     /// A job starts to wait for room: `Input::DiskFull`.
     Full(DiskQueue),
@@ -92,15 +98,15 @@ pub struct SimDisk {
     disk: MemoryDisk,
     config: DiskConfig,
     rng: Rng,
-    /// Jobs that wait, the first of them under way; one line a queue.
+    /// Waiting jobs, one list per queue. The first job is in progress.
     log: Work,
     bulk: Work,
     reads: Vec<ReadFile>,
-    /// Nothing ends before this moment.
+    /// No operation ends before this time.
     hung_until_us: u64,
     /// No file can grow before this time.
     full_until_us: u64,
-    /// How often power was lost.
+    /// Number of power losses.
     power: u64,
     lost_crashes: u64,
     /// Number of the next reads that fail.
@@ -112,7 +118,7 @@ pub struct SimDisk {
 #[derive(Debug, Default)]
 struct Work {
     jobs: VecDeque<DiskJob>,
-    /// Operations of the first job that are done.
+    /// Number of completed operations of the first job.
     done: usize,
     is_busy: bool,
     /// The first job is waiting for room, or has waited.
@@ -138,22 +144,28 @@ impl SimDisk {
         }
     }
 
-    /// What is on it, for a start and for faults that a test makes by hand.
-    pub fn contents(&mut self) -> &mut MemoryDisk {
+    /// The contents as a process sees them.
+    #[must_use]
+    pub const fn contents(&self) -> &MemoryDisk {
+        &self.disk
+    }
+
+    /// The contents, for a start, and for faults that tests cause directly.
+    pub const fn contents_mut(&mut self) -> &mut MemoryDisk {
         &mut self.disk
     }
 
-    /// Whether nothing waits for a sync.
+    /// Whether no change waits for a sync.
     pub fn is_synced(&self) -> bool {
         self.disk.is_synced()
     }
 
-    /// Crashes so far that lost something which was not synced: a process sees other bytes or names than before.
+    /// Number of crashes that lost unsynced data, so that a process sees other bytes or names than before.
     pub fn lost_crashes(&self) -> u64 {
         self.lost_crashes
     }
 
-    /// What would be on it after the worst crash: nothing arrived that was not synced.
+    /// The contents after the worst crash: only synced data.
     pub const fn without_unsynced(&self) -> Durable<'_> {
         self.disk.durable()
     }
@@ -175,19 +187,19 @@ impl SimDisk {
         self.snapshot.as_ref()
     }
 
-    /// Restores the kept contents; no process may run. Does nothing if nothing was kept.
+    /// Restores the kept contents, if any. No process may be running.
     pub fn roll_back(&mut self) {
         if let Some(snapshot) = self.snapshot.take() {
             self.disk = snapshot;
         }
     }
 
-    /// Takes a job.
+    /// Adds a job.
     pub fn submit(&mut self, job: DiskJob) {
         self.work(job.queue).jobs.push_back(job);
     }
 
-    /// Takes a read; gives when it ends.
+    /// Adds a read, and returns the pending operation.
     pub fn read_later(&mut self, now_us: u64, read: ReadFile) -> Pending {
         let ticket = read.ticket;
         self.reads.push(read);
@@ -196,7 +208,7 @@ impl SimDisk {
         Pending { at_us, line: Line::Read(ticket), power: self.power }
     }
 
-    /// Begins the next operation of a queue that has none under way. To be called until `None` after each
+    /// Starts the next operation of a queue without one in progress. Called until it returns `None`, after each
     /// [`SimDisk::submit`] and [`SimDisk::finish`].
     pub fn begin(&mut self, now_us: u64) -> Option<Pending> {
         let queue = [DiskQueue::Log, DiskQueue::Bulk].into_iter().find(|queue| {
@@ -212,24 +224,24 @@ impl SimDisk {
             takes_us = self.rng.between(takes_us, self.config.slow_max_us.max(takes_us));
         }
         if self.work(queue).waits_for_room && self.full_until_us > now_us {
-            takes_us = takes_us.max(FULL_RETRY_US);
+            takes_us = takes_us.max(self.config.full_retry_us);
         }
         let at_us = self.hung_until_us.max(now_us) + takes_us;
         Some(Pending { at_us, line: Line::Queue(queue), power: self.power })
     }
 
-    /// Ends what was [`Pending`], at its time.
+    /// Ends a [`Pending`] operation, at its time.
     ///
     /// # Panics
-    /// When a read names a file that is not there: the replica keeps files until it has read them.
+    /// If a read names a file that does not exist. The replica keeps files until it has read them.
     pub fn finish(&mut self, pending: Pending) -> Finished {
         if pending.power != self.power {
             return Finished::Step;
         }
         match pending.line {
             Line::Read(ticket) => {
-                let place = self.reads.iter().position(|read| read.ticket == ticket).expect("it was taken");
-                let read = self.reads.swap_remove(place);
+                let position = self.reads.iter().position(|read| read.ticket == ticket).expect("it was taken");
+                let read = self.reads.swap_remove(position);
                 if self.read_fails() {
                     return Finished::ReadFailed;
                 }
@@ -240,7 +252,8 @@ impl SimDisk {
         }
     }
 
-    /// Nothing ends before so many microseconds from now: the disk hangs. What is under way already is not held up.
+    /// Makes the disk hang: operations that start now do not end within this many microseconds. Operations in progress
+    /// are not delayed.
     pub fn hang(&mut self, now_us: u64, for_us: u64) {
         self.hung_until_us = self.hung_until_us.max(now_us.saturating_add(for_us));
     }
@@ -250,7 +263,7 @@ impl SimDisk {
         self.full_until_us = self.full_until_us.max(now_us.saturating_add(for_us));
     }
 
-    /// Gives the disk room again.
+    /// Makes room again.
     pub fn make_room(&mut self) {
         self.full_until_us = 0;
     }
@@ -260,7 +273,7 @@ impl SimDisk {
         self.hung_until_us > now_us
     }
 
-    /// Power is lost, and with it jobs, reads and some of what was not synced.
+    /// Cuts the power: jobs, reads and part of the unsynced data are lost.
     pub fn crash(&mut self) {
         let rng = &mut self.rng;
         let is_changed = self.disk.crash(&mut |bound| rng.below(bound));
@@ -268,13 +281,13 @@ impl SimDisk {
         self.stop();
     }
 
-    /// Kills the process: jobs and reads are lost. Written data stays, synced or not.
+    /// Kills the process: jobs and reads are lost. Written data remains, synced or not.
     pub fn kill(&mut self) {
         self.stop();
     }
 
-    /// The process dies because syncs of some files failed. Their unsynced data can be read as before, but no later
-    /// sync writes it.
+    /// The process dies because syncs of some files failed. Their unsynced data can be read as before, but later syncs
+    /// do not write it.
     pub fn fail_syncs(&mut self) {
         for file in self.disk.unsynced() {
             if self.rng.happens(500_000) {
@@ -364,7 +377,7 @@ mod tests {
         DiskJob { queue, ticket, ops }
     }
 
-    /// Runs a disk until nothing is pending or `until_us`; gives what finished and when.
+    /// Runs a disk until nothing is pending or until `until_us`. Returns the results with their times.
     fn run(disk: &mut SimDisk, events: &mut Events<Pending>, until_us: u64) -> Vec<(u64, Finished)> {
         let mut finished = Vec::new();
         loop {

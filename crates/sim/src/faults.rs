@@ -1,31 +1,19 @@
-//! What goes wrong, and how it ends.
+//! Faults and their ends.
 
+use crate::event::{Event, Fault};
 use crate::invariants::Checked;
 use crate::network::NetworkConfig;
-use crate::simulation::{Event, Simulation};
+use crate::simulation::Simulation;
 use crate::swarm::FaultKind;
 use replica::io::{Input, NodeId};
 
-/// Something that goes wrong for a while, and what must be known to end it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// The network is cut.
-    Cut,
-    /// A process does not run.
-    Pause { id: NodeId, boot: u64 },
-    /// A wall clock is wrong by so much more.
-    WallJump { id: NodeId, by_ms: i64 },
-    /// The leader was to die in the middle of a write, and has not.
-    Doom { id: NodeId },
-}
-
 /// How long a member is down.
 pub(crate) const DOWN_US: (u64, u64) = (20_000, 2_500_000);
-/// How long a member is away that shall need a checkpoint.
+/// How long a member is away if it must need a checkpoint afterwards.
 const LONG_US: (u64, u64) = (3_000_000, 7_000_000);
 /// How long the network is cut.
 const CUT_US: (u64, u64) = (50_000, 3_000_000);
-/// How long a disk hangs; past ten seconds the process gives itself up.
+/// How long a disk hangs. After ten seconds the process would exit.
 const HANG_US: (u64, u64) = (50_000, 2_000_000);
 const HANG_LONG_US: u64 = 12_000_000;
 /// How long a disk is full.
@@ -34,7 +22,7 @@ const FULL_US: (u64, u64) = (200_000, 8_000_000);
 const FULL_ALL_PPM: u64 = 250_000;
 /// How long a process is paused.
 const PAUSE_US: (u64, u64) = (20_000, 2_000_000);
-/// By how much a wall clock jumps: requests are refused beyond 300 s.
+/// Largest jump of a wall clock. Requests are refused beyond 300 s.
 const WALL_JUMP_MS: u64 = 400_000;
 /// The size of one in four jumps: several hours, like a wrong time zone.
 const WALL_JUMP_FAR_MS: u64 = 4 * 3_600_000;
@@ -46,11 +34,11 @@ const YEAR_MS: u64 = 365 * 86_400_000;
 const SNAPSHOT_PPM: u64 = 400_000;
 /// Maximum number of reads that fail in a row.
 const READ_ERRORS_MAX: u64 = 3;
-/// How long a member waits for the write that it dies in.
+/// How long the simulator waits for a write in which the member dies.
 const DOOM_US: u64 = 300_000;
 
 impl Simulation {
-    /// The next thing goes wrong.
+    /// Causes the next fault.
     pub(crate) fn fault(&mut self) -> Checked {
         if !self.has_faults {
             return Ok(());
@@ -69,7 +57,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Causes a fault, at this member if the fault is about one.
+    /// Causes a fault. A fault of a single member hits this one.
     pub(crate) fn inject_fault(&mut self, kind: FaultKind, id: NodeId) {
         self.trace.note(self.events.now_us(), id, "fault", &[kind as u64], &[]);
         match kind {
@@ -118,8 +106,8 @@ impl Simulation {
         ids[self.faults_rng.below(ids.len() as u64) as usize]
     }
 
-    /// Something that went wrong ends.
-    pub(crate) fn mend(&mut self, fault: Fault) -> Checked {
+    /// Ends a fault.
+    pub(crate) fn end_fault(&mut self, fault: Fault) -> Checked {
         match fault {
             Fault::Cut => self.heal(),
             Fault::Pause { id, boot } => {
@@ -138,10 +126,10 @@ impl Simulation {
         let any = self.any();
         let id = self.leader().unwrap_or(any);
         self.machine(id).is_doomed = true;
-        self.events.after(DOOM_US, Event::Mend(Fault::Doom { id }));
+        self.events.after(DOOM_US, Event::FaultEnds(Fault::Doom { id }));
     }
 
-    /// Kills a process in the way of the fault. It starts again after a while.
+    /// Kills a process as the fault requires. It starts again after a while.
     pub(crate) fn die(&mut self, id: NodeId, kind: FaultKind, (low, high): (u64, u64)) {
         if self.machines[&id].replica.is_none() {
             return;
@@ -173,7 +161,7 @@ impl Simulation {
         let (low, high) = if is_long { LONG_US } else { CUT_US };
         let cut_us = self.faults_rng.between(low, high);
         self.begins(FaultKind::Partition, cut_us);
-        self.events.after(cut_us, Event::Mend(Fault::Cut));
+        self.events.after(cut_us, Event::FaultEnds(Fault::Cut));
     }
 
     fn heal(&mut self) {
@@ -218,10 +206,10 @@ impl Simulation {
         let boot = machine.boot;
         let pause_us = self.faults_rng.between(PAUSE_US.0, PAUSE_US.1);
         self.begins(if stops_clock { FaultKind::ClockStop } else { FaultKind::Pause }, pause_us);
-        self.events.after(pause_us, Event::Mend(Fault::Pause { id, boot }));
+        self.events.after(pause_us, Event::FaultEnds(Fault::Pause { id, boot }));
     }
 
-    /// What came in meanwhile comes before at most one tick.
+    /// Frames that arrived during the pause are handled before at most one tick.
     fn resume(&mut self, id: NodeId) {
         let now_us = self.events.now_us();
         let machine = self.machine(id);
@@ -253,10 +241,10 @@ impl Simulation {
         self.machine(id).clock.jump_wall(by_ms);
         let wrong_us = self.faults_rng.between(LONG_US.0, LONG_US.1);
         self.begins(kind, wrong_us);
-        self.events.after(wrong_us, Event::Mend(Fault::WallJump { id, by_ms }));
+        self.events.after(wrong_us, Event::FaultEnds(Fault::WallJump { id, by_ms }));
     }
 
-    /// The machine loses its power: what was not synced may be lost, and nobody is told.
+    /// The machine loses power: unsynced data may be lost, and peers get no notification.
     pub(crate) fn lose_power(&mut self, id: NodeId) {
         if self.machines[&id].replica.is_none() {
             return;
@@ -271,7 +259,7 @@ impl Simulation {
         self.process_gone(id);
     }
 
-    /// The process dies; what it wrote stays.
+    /// Kills the process. Its written data remains.
     pub(crate) fn kill(&mut self, id: NodeId) {
         if self.machines[&id].replica.is_none() {
             return;
@@ -293,8 +281,7 @@ impl Simulation {
         self.links_of_dead(id, has_power);
     }
 
-    /// Nothing goes wrong any more, and what went wrong is over: all members run on a network that is whole. Disks
-    /// that hang are given up with their processes.
+    /// Ends all faults: all members run, and the network has no cuts. Processes with hung disks are killed.
     pub(crate) fn end_faults(&mut self) -> Checked {
         self.has_faults = false;
         self.heal();

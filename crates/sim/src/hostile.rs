@@ -1,59 +1,46 @@
 //! An attacker that is not a member and sends arbitrary frames: with the id of a removed member, with an incarnation
 //! that no member has, or with an unknown id.
 //!
-//! What is said goes through the check that guards connections, or past it, as if that had failed: the replica has to
-//! refuse it by itself. A removal holds at a member once that has applied it; before, its frames are a member's.
+//! Some frames pass the check that guards connections. Others bypass it, as if it had failed, and the replica must
+//! refuse them itself. A removal counts at a member once the member has applied it. Until then, the frames count as a
+//! member's.
 
+use crate::event::Event;
 use crate::invariants::Checked;
-use crate::rng::Rng;
-use crate::simulation::{Event, Simulation};
+use crate::simulation::Simulation;
 use replica::io::{Input, NodeId};
-use replica::testing::forge::{Aim, ForgedKind, forge};
+use replica::testing::forge::{ForgeTarget, forge};
 
 /// Time between two rounds of frames.
 const PAUSE_US: (u64, u64) = (1_000, 60_000);
 /// Frames of one round.
 const FRAMES_MAX: u64 = 4;
-/// Nobody ever had it.
+/// An id that no member ever had.
 const NEVER_KNOWN: NodeId = 0x00C0_FFEE;
 
-/// The liar.
-#[derive(Debug)]
-pub(crate) struct Hostile {
-    rng: Rng,
-    kinds: Vec<ForgedKind>,
-}
-
-impl Hostile {
-    /// One with a source of chance of its own: what it draws changes nothing else.
-    pub(crate) fn new(seed: u64) -> Self {
-        Self { rng: Rng::new(seed).fork("forged"), kinds: ForgedKind::all().collect() }
-    }
-}
-
 impl Simulation {
-    /// Says something to somebody, and is refused.
-    pub(crate) fn lie(&mut self) -> Checked {
+    /// Sends a frame to a member, which must refuse it.
+    pub(crate) fn attack(&mut self) -> Checked {
         if !self.has_faults {
             return Ok(());
         }
-        for _ in 0..=self.hostile.rng.below(FRAMES_MAX) {
+        for _ in 0..=self.attacker.rng.below(FRAMES_MAX) {
             let alive = self.alive();
-            let (Some(&to), Some(from)) = (self.hostile.rng.pick(&alive), self.false_id()) else { continue };
+            let (Some(&to), Some(from)) = (self.attacker.rng.pick(&alive), self.false_id()) else { continue };
             if !self.machines[&to].is_paused {
-                self.lie_to(to, from)?;
+                self.forge_frame(to, from)?;
             }
         }
-        let in_us = self.hostile.rng.between(PAUSE_US.0, PAUSE_US.1);
-        self.events.after(in_us, Event::Hostile);
+        let in_us = self.attacker.rng.between(PAUSE_US.0, PAUSE_US.1);
+        self.events.after(in_us, Event::Attacker);
         Ok(())
     }
 
-    /// An id that no running member takes for a member's.
+    /// An id that no running member accepts as a member's.
     fn false_id(&mut self) -> Option<NodeId> {
         let gone: Vec<_> = self.machines.values().filter(|machine| machine.is_gone).map(|machine| machine.id).collect();
         let members = self.ids();
-        let rng = &mut self.hostile.rng;
+        let rng = &mut self.attacker.rng;
         let id = match rng.below(4) {
             0 | 1 if !gone.is_empty() => *rng.pick(&gone)?,
             0..=2 => 1 << 32 | *rng.pick(&members)?,
@@ -63,12 +50,12 @@ impl Simulation {
         replicas.all(|replica| !replica.membership().is_member(id) && !replica.admits(id)).then_some(id)
     }
 
-    fn lie_to(&mut self, to: NodeId, from: NodeId) -> Checked {
-        let Self { hostile, machines, .. } = self;
+    fn forge_frame(&mut self, to: NodeId, from: NodeId) -> Checked {
+        let Self { attacker, machines, .. } = self;
         let Some(replica) = &machines[&to].replica else { return Ok(()) };
-        let Some(&kind) = hostile.rng.pick(&hostile.kinds) else { return Ok(()) };
-        let is_through_links = hostile.rng.happens(250_000);
-        let frame = forge(kind, &Aim::at(replica, from), &mut |bound| hostile.rng.below(bound));
+        let Some(&kind) = attacker.rng.pick(&attacker.kinds) else { return Ok(()) };
+        let is_through_links = attacker.rng.happens(250_000);
+        let frame = forge(kind, &ForgeTarget::at(replica, from), &mut |bound| attacker.rng.below(bound));
         let before = replica.brief_status();
         self.count.frames_forged += 1;
         let is_welcome = self.is_welcome(to, from);

@@ -1,9 +1,9 @@
-//! A whole cluster under one seed: virtual time, a network and disks that fail as they do in life.
+//! Simulates a whole cluster from one seed: virtual time, a network, and disks with realistic faults.
 //!
 //! The replicas are those of the daemon (`replica::Replica`), with its log and its checkpoints, on simulated disks.
-//! Everything that is drawn comes from one seed by named forks ([`rng::Rng`]), so the same seed gives the same run to
-//! the last byte ([`trace::Trace`]). [`run::run`] is one run; each promise that a cluster must keep is a file in
-//! `invariants/`. How they were shown to catch bugs is in `docs/internals/decisions/0008-simulator.md`.
+//! All random values come from one seed by named forks ([`rng::Rng`]), so the same seed gives the same run to the
+//! last byte ([`trace::Trace`]). [`run::run`] is one run. Each invariant of a cluster is a file in `invariants/`.
+//! `docs/internals/decisions/0008-simulator.md` describes how the invariants were shown to find bugs.
 //!
 //! ```text
 //!   seed -> setup -> simulation: events in order of virtual time
@@ -12,62 +12,71 @@
 //! ```
 #![forbid(unsafe_code)]
 
-// Where chance comes from.
+// Random values.
 pub mod rng;
-// What time it is, and what happens next.
+// Virtual time and events.
 pub mod clock;
 // Frames between members.
 pub mod network;
 // The disk of a member.
 pub mod disk;
-// What happened, as one hash.
+// A hash of all events.
 pub mod trace;
 
-// How big and how bad a run is.
+// The random parameters of a run.
 mod setup;
 // One member.
 mod machine;
-// All members, and what happens next.
+// The events of a run.
+mod event;
+// All members, and the loop over events.
 mod simulation;
-// What members want carried out.
+// The outputs of members.
 mod outputs;
-// Who sees whom come and go.
+// Connections between members, and how members dial each other.
+mod dialing;
 mod links;
 // The faults and commands of a run.
 pub mod swarm;
 // The faults and commands that overlapped.
 pub mod coverage;
-// What goes wrong.
+// Faults.
 mod faults;
 // Faults at critical moments.
 mod boundaries;
 // Disks that lose or change data.
 mod damage;
-// Who lies.
+// An attacker that is not a member.
+mod attacker;
 mod hostile;
-// Who sends updates.
+// Clients, and their requests.
 mod clients;
-// What they send.
+mod requests;
+// Their updates.
 mod updates;
-// Who changes zones, keys and options.
+// Updates of the model's zone.
+mod plan;
+// The administrator, and the execution of commands.
+mod administration;
 mod administrator;
 // The administrator's commands.
 mod commands;
-// CAs, data keys, pins and builds.
+// CAs, data keys, pins, and upgrades of builds.
 mod rotation;
-// Clusters that are made from this one.
+// Clusters created from this one.
 mod second_cluster;
 // The expected contents of zones.
 mod reference;
 // The expected settings.
 mod decided;
-// Which policy may be in force.
+// The policies that may be in force.
 mod policies;
-// Which members come and go.
+// Members that join and leave.
+mod member_changes;
 mod membership;
-// What outsiders were told.
+// The requests and responses of clients.
 mod oracle;
-// What must hold.
+// The invariants.
 mod invariants;
 
 // A run from start to end.

@@ -1,4 +1,4 @@
-//! `catamaran-sim`: runs seeds until enough of them have passed, or one has failed.
+//! `catamaran-sim`: runs seeds until all have passed or one has failed.
 #![forbid(unsafe_code)]
 
 use catamaran_sim::coverage::Coverage;
@@ -15,36 +15,37 @@ Examples:
   cargo run --profile gate -p catamaran-sim -- --seeds 10000 --coverage
   cargo run --profile gate -p catamaran-sim -- --first-seed 17 --seeds 1 --trace | less
 
-Each seed draws its own subset of faults and commands, its sizes and its limits. A third of the seeds aim their
-faults at one kind of moment: the end of a lease, an election, a vote, the eviction of a repeat, a change of members,
+Each seed draws its own subset of faults and commands, its sizes and its limits. In a third of the seeds, the
+faults hit one kind of moment: the end of a lease, an election, a vote, the eviction of a repeat, a change of members,
 or a checkpoint. What is simulated and what is checked: docs/internals/decisions/0008-simulator.md
 
 Exit status: 0 all seeds passed, 1 a seed failed, 2 the command line is wrong.";
 
-/// Simulates whole clusters under seeds: virtual time, a network and disks that fail, real replica code.
+/// Simulates whole clusters from seeds, with virtual time, a network, and disks that fail. Runs the real replica
+/// code.
 #[derive(Parser, Debug)]
 #[command(name = "catamaran-sim", version, after_help = EXAMPLES)]
 struct Arguments {
-    /// How many seeds to run.
+    /// Number of seeds to run.
     #[arg(long, default_value_t = 300, conflicts_with = "seconds")]
     seeds: u64,
-    /// Run seeds for so many seconds instead.
+    /// Run seeds for this many seconds instead.
     #[arg(long)]
     seconds: Option<u64>,
     /// The first seed.
     #[arg(long, default_value_t = 1)]
     first_seed: u64,
-    /// Members of the cluster; with `both` odd seeds have 3 and even ones 5.
+    /// Members of the cluster. With `both`, odd seeds have 3 and even seeds have 5.
     #[arg(long, value_enum, default_value_t = Members::Both)]
     members: Members,
     /// Print how often each pair of faults, and each pair of a fault and a command, overlapped, and the pairs that
     /// never did.
     #[arg(long)]
     coverage: bool,
-    /// Print every event; for one seed.
+    /// Print every event of one seed.
     #[arg(long)]
     trace: bool,
-    /// Go on after a failed seed, and name all of them at the end.
+    /// Continue after a failed seed, and list all failed seeds at the end.
     #[arg(long)]
     keep_going: bool,
     /// Plant the bug with this number in all members; `cargo xtask sim --planted` runs them all.
@@ -88,7 +89,7 @@ impl Members {
 /// Time between two lines of progress.
 const PROGRESS: Duration = Duration::from_secs(10);
 
-/// What all seeds add up to.
+/// Totals of all seeds.
 #[derive(Default)]
 struct Sum {
     seeds: u64,
@@ -96,7 +97,7 @@ struct Sum {
     virtual_us: u64,
     count: Count,
     coverage: Coverage,
-    /// Of all traces, in order.
+    /// Hash of all traces, in order.
     trace_hash: u128,
 }
 
@@ -120,33 +121,35 @@ impl Sum {
         let Count { frames, frames_reordered, frames_repeated, .. } = self.count;
         println!("\n{} seeds, {} events", self.seeds, self.events);
         println!(
-            "{frames} frames, {frames_reordered} overtaken by a later one of their channel, {frames_repeated} repeated"
+            "{frames} frames, {frames_reordered} arrived after a later one of their channel, {frames_repeated} repeated"
         );
         println!(
-            "{acknowledged} updates acknowledged, {repeats_answered} repeats answered the same, {unknown} unknown"
+            "{acknowledged} updates acknowledged, {repeats_answered} repeats got the same response, {unknown} unknown"
         );
-        println!("{refused_early} refused without the leader");
-        println!("{commands_done} commands and {reads_done} reads done");
+        println!("{refused_early} updates refused without the leader");
+        println!("{commands_done} commands and {reads_done} reads completed");
         let Count { joined, removed, machines_dead, policy_granted, policy_refused, .. } = self.count;
-        println!("{policy_granted} granted by a policy alone, {policy_refused} by none");
+        println!("{policy_granted} updates granted only by a policy, {policy_refused} granted by none");
         println!("{joined} machines joined, {removed} members were removed, {machines_dead} machines died for good");
-        println!("{} frames forged by those who are no members", self.count.frames_forged);
-        println!("{leader_changes} leader changes, {crashes} crashes, {crashes_with_loss} with lost un-synced writes");
-        println!("{partitions} partitions, {checkpoints_installed} checkpoints installed by members that lagged");
-        println!("recovered within {} ms after the last fault at worst", self.count.recovery_ms);
+        println!("{} frames forged by non-members", self.count.frames_forged);
+        println!(
+            "{leader_changes} leader changes, {crashes} crashes, {crashes_with_loss} of them lost unsynced writes"
+        );
+        println!("{partitions} partitions, {checkpoints_installed} checkpoints installed by lagging members");
+        println!("longest recovery after the last fault: {} ms", self.count.recovery_ms);
         let hours = self.virtual_us as f64 / 3.6e9;
         let Count { disks_damaged, damage_survived, quarantined, .. } = self.count;
         println!("{disks_damaged} disks damaged: {damage_survived} members recovered, {quarantined} replaced");
         let Count { upgrades, restored, recovered, .. } = self.count;
         println!("{upgrades} members upgraded; separate clusters: {restored} restored, {recovered} recovered");
         println!("{} settings compared with their expected values", self.count.settings_compared);
-        println!("{} strikes at boundaries", self.count.boundaries_struck);
+        println!("{} faults at critical moments", self.count.boundaries_struck);
         println!("{}", self.coverage.summary());
         println!("{hours:.2} virtual hours in {:.1} s, traces {:032x}", took.as_secs_f64(), self.trace_hash);
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "how long the runs take is for people; nothing in them depends on it")]
+#[expect(clippy::disallowed_methods, reason = "the run time is only printed; no run depends on it")]
 fn now() -> Instant {
     Instant::now()
 }
@@ -207,11 +210,11 @@ fn reproduce(arguments: &Arguments, seed: u64) -> String {
     format!("cargo run --profile gate -p catamaran-sim -- --first-seed {seed} --seeds 1{members}")
 }
 
-/// A panic in a member is a failure of the seed as any other.
+/// A panic in a member is a failure of the seed like any other.
 fn run_caught(seed: u64, members: u64, is_printed: bool) -> Result<Outcome, String> {
     match catch_unwind(AssertUnwindSafe(|| run(seed, members, is_printed))) {
         Ok(outcome) => outcome.map_err(|failure: Failure| failure.to_string()),
-        // The panic's message and place are on standard error already.
+        // The panic's message and location are on standard error already.
         Err(_) => Err("a member panicked".into()),
     }
 }

@@ -1,8 +1,9 @@
-//! The network between members: it delays, loses, repeats, reorders and cuts, by the draw of a seed.
+//! The network between members. A seed decides which frames are delayed, lost, repeated, reordered and cut.
 //!
-//! A real channel is a TLS connection: in order or not at all, never twice. [`NetworkConfig::in_order`] keeps to that,
-//! and two seeds of three do; in the third, frames of one channel overtake each other and come again, up to seconds
-//! later: members lean on neither. A cut loses what meets it, or holds it back until it heals, as TCP does.
+//! A real channel is a TLS connection: frames arrive in order or not at all, and never twice.
+//! [`NetworkConfig::in_order`] models that in two seeds of three. In the third, frames of one channel overtake each
+//! other and are repeated, up to seconds later, because members must not depend on order. A cut loses frames, or holds
+//! them back until it heals, as TCP does.
 
 use crate::rng::Rng;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,30 +11,30 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The raft id of a member.
 pub type MemberId = u64;
 
-/// How bad the network is.
+/// The quality of the network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkConfig {
-    /// Shortest time on the way, in microseconds.
+    /// Shortest delay, in microseconds.
     pub delay_min_us: u64,
-    /// Longest ordinary time on the way.
+    /// Longest normal delay.
     pub delay_max_us: u64,
-    /// Frames that take much longer, in parts of a million.
+    /// Share of slow frames, in parts of a million.
     pub slow_ppm: u64,
-    /// How long those take at most.
+    /// Longest delay of a slow frame.
     pub slow_max_us: u64,
-    /// Frames that are lost, in parts of a million.
+    /// Share of lost frames, in parts of a million.
     pub loss_ppm: u64,
-    /// Frames that arrive twice, in parts of a million.
+    /// Share of repeated frames, in parts of a million.
     pub repeat_ppm: u64,
-    /// How much later the second time is at most, in microseconds.
+    /// Longest additional delay of the repeat, in microseconds.
     pub repeat_later_max_us: u64,
-    /// Whether frames of one channel overtake each other never.
+    /// Whether frames of one channel never overtake each other.
     pub in_order: bool,
-    /// Whether a cut holds frames back until it heals; otherwise it loses them.
+    /// Whether a cut holds frames back until it heals. Otherwise it loses them.
     pub buffers_during_cut: bool,
 }
 
-/// Frames that cuts hold back at most; more are lost.
+/// Maximum number of frames that cuts hold back. Further frames are lost.
 const BUFFERED_MAX: usize = 20_000;
 
 impl Default for NetworkConfig {
@@ -54,7 +55,7 @@ impl Default for NetworkConfig {
 }
 
 impl NetworkConfig {
-    /// A network as bad as this seed has it: one in three keeps no order within a channel, and repeats frames.
+    /// A network with the random quality of a seed. One in three reorders and repeats frames within a channel.
     pub fn random(rng: &mut Rng) -> Self {
         let is_lossy = rng.happens(500_000);
         let in_order = rng.below(3) > 0;
@@ -75,23 +76,23 @@ impl NetworkConfig {
 /// A frame on its way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery<L> {
-    /// When it arrives, in microseconds, unless [`Network::arrives`] says otherwise then.
+    /// Time of arrival in microseconds, unless [`Network::arrives`] decides otherwise then.
     pub at_us: u64,
-    /// Who sent it.
+    /// The sender.
     pub from: MemberId,
-    /// Whom to.
+    /// The receiver.
     pub to: MemberId,
     /// The frame.
     pub frame: Vec<u8>,
-    /// On which channel.
+    /// The channel.
     pub channel: L,
-    /// Of which connection it is.
+    /// Number of the connection.
     connection: u64,
-    /// In which order frames were sent.
+    /// Position in the order of sending.
     number: u64,
 }
 
-/// What became of frames so far.
+/// Counts of frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NetworkCount {
     /// Frames given to the network.
@@ -104,7 +105,7 @@ pub struct NetworkCount {
     pub broken: u64,
     /// Frames that were repeated.
     pub repeated: u64,
-    /// Frames that arrived after one that was sent later on the same channel, repeats among them.
+    /// Frames that arrived after a later one of the same channel, including repeats.
     pub reordered: u64,
     /// Frames that arrived.
     pub arrived: u64,
@@ -115,21 +116,21 @@ pub struct NetworkCount {
 pub struct Network<L> {
     config: NetworkConfig,
     rng: Rng,
-    /// Directions in which nothing passes.
+    /// Directions without any connection.
     cut: BTreeSet<(MemberId, MemberId)>,
-    /// By pair, the lower id first: how often their connection began anew.
+    /// By pair, the lower id first: number of times that their connection was restarted.
     connections: BTreeMap<(MemberId, MemberId), u64>,
-    /// By direction and channel: when the last frame arrives.
+    /// By direction and channel: arrival time of the last frame.
     last_us: BTreeMap<(MemberId, MemberId, L), u64>,
     /// By direction and channel: the latest frame that arrived.
     last_number: BTreeMap<(MemberId, MemberId, L), u64>,
-    /// What cuts hold back.
+    /// Frames held back by cuts.
     buffered: Vec<Delivery<L>>,
     count: NetworkCount,
 }
 
 impl<L: Copy + Ord> Network<L> {
-    /// A network that is whole.
+    /// A network without cuts.
     pub fn new(config: NetworkConfig, rng: Rng) -> Self {
         Self {
             config,
@@ -143,17 +144,17 @@ impl<L: Copy + Ord> Network<L> {
         }
     }
 
-    /// Changes how bad it is from now on.
+    /// Changes the quality from now on.
     pub fn configure(&mut self, config: NetworkConfig) {
         self.config = config;
     }
 
-    /// What became of frames so far.
+    /// Counts of frames.
     pub fn count(&self) -> NetworkCount {
         self.count
     }
 
-    /// Sends a frame; gives none, one or two deliveries.
+    /// Sends a frame. Returns zero, one or two deliveries.
     pub fn send(&mut self, now_us: u64, from: MemberId, to: MemberId, channel: L, frame: Vec<u8>) -> Vec<Delivery<L>> {
         self.count.sent += 1;
         let (connection, number) = (self.connection(from, to), self.count.sent);
@@ -193,7 +194,7 @@ impl<L: Copy + Ord> Network<L> {
         }
     }
 
-    /// Whether a delivery arrives now that its time has come.
+    /// Whether a delivery that is now due arrives.
     pub fn arrives(&mut self, delivery: &Delivery<L>) -> bool {
         let Delivery { from, to, connection, channel, number, .. } = *delivery;
         if self.is_cut(from, to) {
@@ -211,12 +212,12 @@ impl<L: Copy + Ord> Network<L> {
         true
     }
 
-    /// Nothing passes from one to the other any more; the other direction is not touched.
+    /// Cuts one direction between two members. The other direction is not affected.
     pub fn cut_one_way(&mut self, from: MemberId, to: MemberId) {
         self.cut.insert((from, to));
     }
 
-    /// Nothing passes between members of the two sides.
+    /// Cuts all connections between the two sides.
     pub fn cut_between(&mut self, one: &[MemberId], other: &[MemberId]) {
         for a in one {
             for b in other {
@@ -226,8 +227,8 @@ impl<L: Copy + Ord> Network<L> {
         }
     }
 
-    /// Cuts the members apart in a way that is drawn: two sides, one member alone, one direction of one pair, or one
-    /// member that is heard by nobody, or hears nobody.
+    /// Cuts the network at random: two sides, one isolated member, one direction of one pair, or one direction of all
+    /// connections of a member.
     pub fn cut_drawn(&mut self, members: &[MemberId]) {
         let mut order = members.to_vec();
         self.rng.shuffle(&mut order);
@@ -244,7 +245,7 @@ impl<L: Copy + Ord> Network<L> {
         }
     }
 
-    /// Everything passes again, also what was held back, in the order in which it was sent.
+    /// Ends all cuts, and returns the frames that were held back, in the order of sending.
     pub fn heal(&mut self, now_us: u64) -> Vec<Delivery<L>> {
         self.cut.clear();
         let mut buffered = std::mem::take(&mut self.buffered);
@@ -255,18 +256,18 @@ impl<L: Copy + Ord> Network<L> {
         buffered
     }
 
-    /// Whether nothing passes in this direction.
+    /// Whether this direction is cut.
     pub fn is_cut(&self, from: MemberId, to: MemberId) -> bool {
         self.cut.contains(&(from, to))
     }
 
-    /// The connections between two members end; what was on its way is lost, and new ones begin.
+    /// Restarts the connections between two members. Frames on their way are lost.
     pub fn reset(&mut self, a: MemberId, b: MemberId) {
         *self.connections.entry(pair(a, b)).or_default() += 1;
         self.last_us.retain(|(from, to, _), _| pair(*from, *to) != pair(a, b));
     }
 
-    /// All connections of a member end: its process died.
+    /// Restarts all connections of a member because its process died.
     pub fn reset_all(&mut self, member: MemberId, others: &[MemberId]) {
         others.iter().filter(|other| **other != member).for_each(|other| self.reset(member, *other));
     }
@@ -298,7 +299,7 @@ mod tests {
         Bulk,
     }
 
-    /// Sends numbered frames, one a microsecond, and gives those that arrive, in order of arrival.
+    /// Sends numbered frames, one per microsecond, and returns those that arrive, in order of arrival.
     fn run(
         config: NetworkConfig,
         seed: u64,
@@ -410,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn lanes_do_not_wait_for_each_other() {
+    fn channels_do_not_wait_for_each_other() {
         let slow = NetworkConfig { slow_ppm: 500_000, slow_max_us: 1_000_000, ..NetworkConfig::default() };
         let mut network = Network::new(slow, Rng::new(5));
         let mut last = |channel| (0..20).map(|_| network.send(0, 1, 2, channel, vec![])[0].at_us).collect::<Vec<_>>();

@@ -1,7 +1,7 @@
-//! What clients sent and the responses that they got. Invariants are judged by nothing else.
+//! The requests and responses of clients. Invariants use only these.
 
+use crate::plan::{Plan, Rrsets};
 use crate::policies::{Policies, PossiblePolicies};
-use crate::reference::{Plan, Rrsets};
 use crate::updates::{Kind, main_zone, mark_of, mark_record};
 use replica::io::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,30 +36,30 @@ pub(crate) struct Update {
     mark: Name,
 }
 
-/// What is known of an update.
+/// The known state of an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
-    /// It must be there forever.
+pub(crate) enum KnownOutcome {
+    /// The update must be in the zone forever.
     Done,
-    /// It must never be there.
+    /// The update must never be in the zone.
     Undone,
-    /// It may or may not be there.
+    /// The update may or may not be in the zone.
     Unknown,
 }
 
 impl Update {
-    pub(crate) fn fate(&self) -> Fate {
+    pub(crate) fn known_outcome(&self) -> KnownOutcome {
         match self.first_rcode {
-            Some(Rcode::NOERROR) if self.kind.has_effect() => Fate::Done,
-            Some(_) => Fate::Undone,
-            None if self.attempts == self.undone || !self.kind.has_effect() => Fate::Undone,
-            None => Fate::Unknown,
+            Some(Rcode::NOERROR) if self.kind.has_effect() => KnownOutcome::Done,
+            Some(_) => KnownOutcome::Undone,
+            None if self.attempts == self.undone || !self.kind.has_effect() => KnownOutcome::Undone,
+            None => KnownOutcome::Unknown,
         }
     }
 
     /// Whether a client got its acknowledgement from a member that had applied at most this index.
     pub(crate) fn is_done_by(&self, index: u64) -> bool {
-        self.fate() == Fate::Done && self.first_rcode_index <= index
+        self.known_outcome() == KnownOutcome::Done && self.first_rcode_index <= index
     }
 
     /// Whether the policies that may have been in force allow this RCODE.
@@ -93,9 +93,9 @@ impl fmt::Debug for Update {
 /// Everything that was sent.
 #[derive(Debug, Default)]
 pub(crate) struct Oracle {
-    /// By number; they are given out in order.
+    /// By number. Numbers are assigned in order.
     updates: Vec<Update>,
-    /// Numbers of records that a zone may have, by apex; whether it may be absent.
+    /// Possible numbers of records of each imported zone, by apex, and whether the zone may be absent.
     imported: BTreeMap<Name, Imported>,
     /// Policies that may be in force.
     policies: Policies,
@@ -108,7 +108,7 @@ pub(crate) struct Oracle {
 /// Whether updates of the clients' zone are certainly acknowledged only after all members show them.
 #[derive(Debug, Default)]
 pub(crate) struct Ack {
-    /// The value in force; `None` while it is unknown.
+    /// The value in force. `None` while it is unknown.
     now: Option<bool>,
     before: Option<bool>,
     /// Number of requests for a change.
@@ -146,17 +146,17 @@ impl Ack {
     }
 }
 
-/// What an imported zone may be.
+/// The possible states of an imported zone.
 #[derive(Debug, Default)]
 pub(crate) struct Imported {
     /// The record counts of all its imports. A zone is imported as a whole or not at all.
     pub(crate) ever: BTreeSet<u64>,
-    /// Its possible record counts now; `None` if it may be absent.
+    /// Its possible record counts now. `None` if it may be absent.
     pub(crate) now: BTreeSet<Option<u64>>,
 }
 
 impl Oracle {
-    /// A new update; gives its number.
+    /// Adds an update. Returns its number.
     pub(crate) fn add(
         &mut self,
         kind: Kind,
@@ -224,12 +224,12 @@ impl Oracle {
         &mut self.ack
     }
 
-    /// What may be in force.
+    /// The policies that may be in force.
     pub(crate) const fn policies(&self) -> &Policies {
         &self.policies
     }
 
-    /// The administrator asks for a policy.
+    /// The administrator requests a policy.
     pub(crate) fn policy_asked(&mut self, policy: u64) {
         let possible = self.policies.requested(policy);
         self.meet(possible);
@@ -240,10 +240,7 @@ impl Oracle {
         match is_done {
             Some(true) => self.policies.done(policy),
             Some(false) => self.policies.undone(),
-            None => {
-                let possible = self.policies.unknown();
-                self.meet(possible);
-            }
+            None => self.policies.unknown(policy),
         }
     }
 
@@ -278,7 +275,7 @@ impl Oracle {
         for (apex, imported) in &self.imported {
             let count = count_of(apex);
             if !imported.now.contains(&count) {
-                return Err(format!("{id}: {apex} has {count:?} records, told {:?}", imported.now));
+                return Err(format!("{id}: {apex} has {count:?} records, expected {:?}", imported.now));
             }
         }
         Ok(())
@@ -290,20 +287,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fate_follows_the_first_rcode() {
+    fn the_known_outcome_follows_the_first_rcode() {
         let source = "192.0.2.1:4000".parse().unwrap();
         let mut oracle = Oracle::default();
         let number = oracle.add(Kind::Set { register: 0 }, source, b"", |_, _| vec![]);
-        assert_eq!((number, oracle.update(1).fate()), (1, Fate::Undone));
+        assert_eq!((number, oracle.update(1).known_outcome()), (1, KnownOutcome::Undone));
         oracle.update_mut(1).attempts = 2;
-        assert_eq!(oracle.update(1).fate(), Fate::Unknown);
+        assert_eq!(oracle.update(1).known_outcome(), KnownOutcome::Unknown);
         oracle.update_mut(1).undone = 2;
-        assert_eq!(oracle.update(1).fate(), Fate::Undone);
+        assert_eq!(oracle.update(1).known_outcome(), KnownOutcome::Undone);
         oracle.update_mut(1).first_rcode = Some(Rcode::NOERROR);
-        assert_eq!(oracle.update(1).fate(), Fate::Done);
+        assert_eq!(oracle.update(1).known_outcome(), KnownOutcome::Done);
         let refused = oracle.add(Kind::Outside, source, b"", |_, _| vec![]);
         oracle.update_mut(refused).first_rcode = Some(Rcode::NOTZONE);
-        assert_eq!(oracle.update(refused).fate(), Fate::Undone);
+        assert_eq!(oracle.update(refused).known_outcome(), KnownOutcome::Undone);
         assert_eq!(oracle.updates().map(|(number, _)| number).collect::<Vec<_>>(), [1, 2]);
     }
 }

@@ -1,15 +1,16 @@
-//! Runs the outputs of members, and checks invariants after each step.
+//! Executes the outputs of members, and checks invariants after each step.
 
+use crate::event::Event;
 use crate::invariants::{Checked, votes_are_on_disk};
 use crate::machine::Machine;
-use crate::simulation::{Event, Simulation};
+use crate::simulation::Simulation;
 use crate::swarm::Boundary;
 use replica::disk::DiskQueue;
 use replica::io::{Channel, FatalReason, NodeId, Output, ReadIndexError, Role, Serving};
 use replica::log::Log;
 use replica::testing::forge::grants_vote;
 
-/// The longest time until a machine is idle. It is longer than a replica waits.
+/// Maximum time until a machine is idle. It exceeds the time that a replica waits.
 const IDLE_US_MAX: u64 = 80_000;
 
 impl Simulation {
@@ -54,8 +55,8 @@ impl Simulation {
             }
             Output::Stopped => self.ends_itself(id, "stopped"),
             Output::Fatal { reason } => self.cannot_go_on(id, reason)?,
-            Output::DoubtWaits { waits_for } => self.doubt_waits(id, &waits_for),
-            Output::DoubtCleared => self.machine(id).doubt = None,
+            Output::LossUnresolved { unreported_voters } => self.loss_unresolved(id, &unreported_voters),
+            Output::LossResolved => self.machine(id).suspected_loss = None,
             Output::ZonesReplaced => {
                 self.count.checkpoints_installed += 1;
                 self.boundary(Boundary::Checkpoint, id);
@@ -76,7 +77,7 @@ impl Simulation {
         let now_us = self.events.now_us();
         self.trace.note(now_us, id, "send", &[to, channel as u64], &frame);
         self.check_vote(id, &frame)?;
-        let is_vote = self.setup.swarm.aim == Some(Boundary::Vote) && grants_vote(&frame);
+        let is_vote = self.setup.swarm.target == Some(Boundary::Vote) && grants_vote(&frame);
         // A channel that is down drops its frames.
         if self.is_linked(id, to) {
             for delivery in self.network.send(now_us, id, to, channel, frame) {
@@ -103,7 +104,7 @@ impl Simulation {
         match reason {
             FatalReason::DiskHung => self.ends_itself(id, "disk hung"),
             FatalReason::LogLost(contradicted) | FatalReason::LogDiverged(contradicted) => {
-                return self.contradicted(id, contradicted.doubt);
+                return self.contradicted(id, contradicted.loss);
             }
             FatalReason::Damaged if self.is_damage_of(id) => self.ends_itself(id, "damaged"),
             reason => return Err(self.violation("members_stay_sound", format!("{id} stopped: {reason:?}"))),
@@ -111,15 +112,15 @@ impl Simulation {
         Ok(())
     }
 
-    /// The operator clears the doubt if every voter that could settle it has died for good.
-    fn doubt_waits(&mut self, id: NodeId, waits_for: &[NodeId]) {
-        if !waits_for.is_empty() && waits_for.iter().all(|of| self.machines[of].is_gone) {
-            self.machine(id).doubt = None;
-            self.ends_itself(id, "doubt cleared");
+    /// The operator forgets the suspected loss if every voter that could resolve it has died for good.
+    fn loss_unresolved(&mut self, id: NodeId, unreported_voters: &[NodeId]) {
+        if !unreported_voters.is_empty() && unreported_voters.iter().all(|of| self.machines[of].is_gone) {
+            self.machine(id).suspected_loss = None;
+            self.ends_itself(id, "loss forgotten");
         }
     }
 
-    /// The machine becomes idle immediately, later, or too late.
+    /// Schedules the time at which the machine is idle: immediately, later, or too late.
     fn schedule_idle(&mut self, id: NodeId) {
         let in_us = self.rng.below(IDLE_US_MAX);
         let boot = self.machines[&id].boot;
@@ -196,7 +197,7 @@ impl Simulation {
         compared.map_err(|what| self.violation("members_hold_what_the_model_holds", what))
     }
 
-    /// Checks what a member shows to clients when it starts to answer, and at the end.
+    /// Checks the data that a member shows to clients when it starts to answer, and at the end.
     pub(crate) fn check_closely(&mut self, id: NodeId) -> Checked {
         let Self { invariants, machines, oracle, .. } = self;
         let Some(replica) = &machines[&id].replica else { return Ok(()) };
@@ -227,7 +228,8 @@ impl Simulation {
         checked.map_err(|what| self.violation("votes_are_on_disk", what))
     }
 
-    /// Applied entries are committed: a majority must have them even if all lose power now.
+    /// Checks that a majority has the applied entries even if all members lose power now. Applied entries are
+    /// committed.
     pub(crate) fn check_disks(&mut self, index: u64) -> Checked {
         let readable = |machine: &&Machine| {
             !self.is_damage_of(machine.id) || Log::open(&machine.disk, self.setup.log.clone()).is_ok()
@@ -242,7 +244,7 @@ impl Simulation {
     }
 }
 
-/// Members are compared with the model at every index that is a multiple of this number.
+/// Members are compared with the model at every multiple of this index.
 const COMPARED: u64 = 307;
-/// Invariant violations are checked each time this many entries were applied.
+/// Invariant violations are checked each time this many entries have been applied.
 const VIOLATION_CHECK_INTERVAL: u64 = 16;

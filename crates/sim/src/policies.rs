@@ -1,31 +1,25 @@
-//! Which update policy may be in force, as far as outsiders can tell: what updates that only a policy grants may hear.
+//! The update policies that may be in force according to the clients' responses, and the responses that they allow.
 
 use wire::number::Rcode;
 
-/// Policies of the zone that updates are sent to, by number; zero is none.
+/// Number of policies of the zone for updates. Policy zero means none, and is counted.
 pub(crate) const POLICIES: u64 = 4;
-const ALL: u8 = (1 << POLICIES) - 1;
 
 /// A set of policies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PossiblePolicies(u8);
 
-/// What may be in force now.
-#[derive(Debug)]
+/// The policies that may be in force now.
+#[derive(Debug, Default)]
 pub(crate) struct Policies {
-    now: PossiblePolicies,
-    /// What it was when the command that is under way was given.
-    before: PossiblePolicies,
-    /// A command of which nobody knows what became of it may come true at any time.
-    is_uncertain: bool,
-    /// The one that was asked for last.
+    /// The policy of the last command that certainly took effect.
+    done: u64,
+    /// The policy of the command in progress.
+    requested: Option<u64>,
+    /// Policies of commands with an unknown outcome. Each may take effect at any later time.
+    unknown: PossiblePolicies,
+    /// The last requested policy.
     newest: u64,
-}
-
-impl Default for Policies {
-    fn default() -> Self {
-        Self { now: PossiblePolicies::only(0), before: PossiblePolicies::only(0), is_uncertain: false, newest: 0 }
-    }
 }
 
 impl PossiblePolicies {
@@ -33,12 +27,12 @@ impl PossiblePolicies {
         Self(1 << policy)
     }
 
-    /// And those.
+    /// The union of two sets.
     pub(crate) const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Whether an update for which only `policy` grants anything may hear this, if it met one of these.
+    /// Whether an update that only `policy` grants may get this RCODE under one of these policies.
     pub(crate) fn may_get(self, policy: u64, rcode: Rcode) -> bool {
         match rcode {
             Rcode::NOERROR => self.0 & 1 << policy != 0,
@@ -49,41 +43,39 @@ impl PossiblePolicies {
 }
 
 impl Policies {
-    /// What may be in force.
+    /// The policies that may be in force.
     pub(crate) const fn now(&self) -> PossiblePolicies {
-        self.now
+        let certain = PossiblePolicies::only(self.done).or(self.unknown);
+        match self.requested {
+            Some(policy) => certain.or(PossiblePolicies::only(policy)),
+            None => certain,
+        }
     }
 
-    /// The one that was asked for last.
+    /// The last requested policy.
     pub(crate) const fn newest(&self) -> u64 {
         self.newest
     }
 
-    /// The administrator asks for a policy; gives what may come into force by it.
+    /// The administrator requests a policy. Returns the policies that may be in force from then on.
     pub(crate) const fn requested(&mut self, policy: u64) -> PossiblePolicies {
-        (self.before, self.newest) = (self.now, policy);
-        self.now = self.now.or(PossiblePolicies::only(policy));
+        (self.requested, self.newest) = (Some(policy), policy);
         PossiblePolicies::only(policy)
     }
 
-    /// It was told that the policy is in force.
+    /// The request succeeded: the policy is in force.
     pub(crate) const fn done(&mut self, policy: u64) {
-        if !self.is_uncertain {
-            self.now = PossiblePolicies::only(policy);
-        }
+        (self.requested, self.done) = (None, policy);
     }
 
-    /// It was told that nothing was done.
+    /// The request certainly failed.
     pub(crate) const fn undone(&mut self) {
-        if !self.is_uncertain {
-            self.now = self.before;
-        }
+        self.requested = None;
     }
 
-    /// It was told nothing, and gives it up; gives what may come into force from now on.
-    pub(crate) const fn unknown(&mut self) -> PossiblePolicies {
-        (self.is_uncertain, self.now) = (true, PossiblePolicies(ALL));
-        PossiblePolicies(ALL)
+    /// The outcome is unknown: the policy may come into force at any later time.
+    pub(crate) const fn unknown(&mut self, policy: u64) {
+        (self.requested, self.unknown) = (None, self.unknown.or(PossiblePolicies::only(policy)));
     }
 }
 
@@ -104,9 +96,10 @@ mod tests {
         policies.undone();
         assert!(!policies.now().may_get(2, Rcode::NOERROR));
         policies.requested(3);
-        policies.unknown();
+        policies.unknown(3);
         policies.requested(2);
         policies.done(2);
-        assert!((1..POLICIES).all(|policy| policies.now().may_get(policy, Rcode::NOERROR)));
+        assert!(policies.now().may_get(2, Rcode::NOERROR) && policies.now().may_get(3, Rcode::NOERROR));
+        assert!(!policies.now().may_get(1, Rcode::NOERROR));
     }
 }

@@ -1,4 +1,4 @@
-//! Chance, from one seed.
+//! Random values from one seed.
 
 use rand::{RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -6,7 +6,7 @@ use rand_chacha::ChaCha8Rng;
 /// One part in a million.
 pub const PPM: u64 = 1_000_000;
 
-/// A seeded source of chance. Its numbers are fixed by the algorithm (ChaCha8) and do not change with a release.
+/// A seeded random source. The algorithm (ChaCha8) is fixed, so the numbers do not change between releases.
 #[derive(Clone, Debug)]
 pub struct Rng(ChaCha8Rng);
 
@@ -16,12 +16,12 @@ impl Rng {
         Self(ChaCha8Rng::seed_from_u64(seed))
     }
 
-    /// A source of its own for one part: it depends on what was drawn here so far, and on the label.
+    /// A separate source for one part. It depends on the label and on earlier draws from this source.
     pub fn fork(&mut self, label: &str) -> Self {
         let mut seed = [0; 32];
         self.0.fill_bytes(&mut seed);
-        for (place, byte) in label.bytes().enumerate() {
-            seed[place % 32] = seed[place % 32].rotate_left(3) ^ byte;
+        for (index, byte) in label.bytes().enumerate() {
+            seed[index % 32] = seed[index % 32].rotate_left(3) ^ byte;
         }
         Self(ChaCha8Rng::from_seed(seed))
     }
@@ -33,7 +33,7 @@ impl Rng {
 
     /// A number below `bound`, which is at least 1.
     pub fn below(&mut self, bound: u64) -> u64 {
-        // The bias of the multiplication is below 2^-32 for the bounds in use, and equal in every run.
+        // The bias of the multiplication is below 2^-32 for the bounds in use, and the same in every run.
         ((u128::from(self.draw()) * u128::from(bound)) >> 64) as u64
     }
 
@@ -42,20 +42,20 @@ impl Rng {
         low + self.below((high - low).saturating_add(1))
     }
 
-    /// Whether something of this likelihood, in parts of a million, happens.
+    /// Whether an event of this probability, in parts of a million, happens.
     pub fn happens(&mut self, ppm: u64) -> bool {
         self.below(PPM) < ppm
     }
 
-    /// One of several.
+    /// One of several values.
     pub fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
         if from.is_empty() { None } else { from.get(self.below(from.len() as u64) as usize) }
     }
 
-    /// Puts them in any order.
+    /// Shuffles a slice.
     pub fn shuffle<T>(&mut self, of: &mut [T]) {
-        for place in (1..of.len()).rev() {
-            of.swap(place, self.below(place as u64 + 1) as usize);
+        for index in (1..of.len()).rev() {
+            of.swap(index, self.below(index as u64 + 1) as usize);
         }
     }
 

@@ -2,11 +2,13 @@
 //! builds.
 
 use crate::commands::{CommandParams, Next};
-use crate::simulation::{Event, Simulation};
+use crate::event::Event;
+use crate::setup::data_keys;
+use crate::simulation::Simulation;
 use crate::swarm::CommandKind;
-use replica::io::{AdminCommand, Input, NodeId, Standing, TrustCommand};
+use replica::Trust;
+use replica::io::{AdminCommand, CredentialProgress, Input, NodeId, TrustCommand};
 use replica::peer::FEATURE_LEVEL;
-use replica::{DataKey, Trust};
 
 /// Maximum number of CAs and of data keys in a run.
 const ROTATIONS_MAX: u32 = 6;
@@ -15,26 +17,21 @@ const RESEALED: u8 = 4;
 /// Duration of an upgrade.
 const UPGRADE_US: (u64, u64) = (50_000, 800_000);
 
-/// Returns the data keys up to this number.
-pub(crate) fn data_keys(last: u32) -> DataKey {
-    (2..=last).fold(DataKey::new(1, &[9; 32]), |keys, number| keys.with(number, &[number as u8; 32]))
-}
-
 impl Simulation {
-    /// Returns the next step of a rotation. If members have yet to report their progress, one of them reports it.
+    /// Returns the next step of a rotation. If some members have not reported their progress, one of them reports it.
     pub(crate) fn trust_command(&mut self, kind: CommandKind, params: CommandParams) -> Option<Next> {
         let CommandParams { mut to, salt, nonce } = params;
         let trust = self.machines[&to].replica.as_ref()?.trust();
         let last = trust.cas.iter().map(|ca| ca.number).max().unwrap_or(0);
         let behind = trust.members.iter().map(|member| member.id).find(|id| !follows(&trust, *id));
         let waits = matches!(kind, CommandKind::UseCa | CommandKind::RemoveCa | CommandKind::UseDataKey);
-        let stands = behind.filter(|id| waits && salt % 4 != 0 && self.alive().contains(id));
-        if let Some(id) = stands {
+        let reporting = behind.filter(|id| waits && salt % 4 != 0 && self.alive().contains(id));
+        if let Some(id) = reporting {
             to = id;
         }
         let command = match kind {
-            _ if stands.is_some() => self.stand(to, &trust),
-            CommandKind::Stand => self.stand(to, &trust),
+            _ if reporting.is_some() => self.report_credentials(to, &trust),
+            CommandKind::ReportCredentials => self.report_credentials(to, &trust),
             CommandKind::AddCa if last < ROTATIONS_MAX => TrustCommand::AddCa {
                 number: last + 1,
                 certificate: vec![0x30, last as u8 + 1],
@@ -54,9 +51,9 @@ impl Simulation {
                 TrustCommand::UseDataKey { number: trust.next_data_key.map_or(trust.data_key, |(next, _)| next) }
             }
             CommandKind::Reseal => {
-                let nonces = (0..RESEALED).map(|place| {
+                let nonces = (0..RESEALED).map(|number| {
                     let mut fresh = nonce;
-                    fresh[0] ^= place;
+                    fresh[0] ^= number;
                     fresh
                 });
                 TrustCommand::Reseal { nonces: nonces.collect() }
@@ -71,8 +68,8 @@ impl Simulation {
         Some(Next::Send(to, AdminCommand::Trust(command), None))
     }
 
-    /// A member accepts the new CA and data key, and reports that.
-    fn stand(&mut self, id: NodeId, trust: &Trust) -> TrustCommand {
+    /// A member accepts the new CA and data key, and reports it.
+    fn report_credentials(&mut self, id: NodeId, trust: &Trust) -> TrustCommand {
         let data_key = trust.next_data_key.map_or(trust.data_key, |(next, _)| next);
         let machine = self.machine(id);
         if data_key > machine.data_key {
@@ -81,8 +78,9 @@ impl Simulation {
         }
         let accepts = trust.cas.iter().map(|ca| ca.number).max().unwrap_or(0);
         let data_key = self.machines[&id].data_key;
-        let standing = Standing { accepts, issued_by: trust.issuer, renewal: trust.renewal, expires_s: 9, data_key };
-        TrustCommand::Stand { standing }
+        let progress =
+            CredentialProgress { accepts, issued_by: trust.issuer, renewal: trust.renewal, expires_s: 9, data_key };
+        TrustCommand::ReportCredentials { progress }
     }
 
     /// Restarts a member of the older build with the newer one.
@@ -103,7 +101,7 @@ impl Simulation {
 fn follows(trust: &Trust, id: NodeId) -> bool {
     let last = trust.cas.iter().map(|ca| ca.number).max().unwrap_or(0);
     let data_key = trust.next_data_key.map_or(trust.data_key, |(next, _)| next);
-    trust.standings.get(&id).is_some_and(|standing| {
-        standing.accepts >= last && standing.issued_by == trust.issuer && standing.data_key >= data_key
+    trust.credentials.get(&id).is_some_and(|progress| {
+        progress.accepts >= last && progress.issued_by == trust.issuer && progress.data_key >= data_key
     })
 }

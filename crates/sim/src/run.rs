@@ -1,48 +1,49 @@
-//! A run from start to end: prepare, let things go wrong, mend everything, and look.
+//! A run from start to end: prepare the cluster, cause faults, end them, and check.
 
 use crate::administrator::{grant, preparations};
 use crate::coverage::Coverage;
+use crate::event::Event;
 use crate::invariants::Checked;
 pub use crate::invariants::Violation;
 use crate::network::NetworkCount;
 use crate::setup::Setup;
 pub use crate::simulation::Count;
-use crate::simulation::{Event, Simulation};
+use crate::simulation::Simulation;
 
-/// What a run must have seen, or it counts as failed.
+/// Minimum number of acknowledged updates. A run with fewer counts as failed.
 pub const ACKNOWLEDGED_MIN: u64 = 200;
-/// Leader changes that a run must have seen.
+/// Minimum number of leader changes in a run.
 pub const LEADER_CHANGES_MIN: u64 = 1;
-/// Crashes with lost writes that a run must have seen.
+/// Minimum number of crashes with lost writes in a run.
 pub const CRASHES_WITH_LOSS_MIN: u64 = 1;
-/// Virtual milliseconds within which each member takes an update again after the last fault.
+/// Virtual milliseconds after the last fault within which each member must accept an update.
 pub const RECOVERY_MS_MAX: u64 = 15_000;
-/// Virtual time after which a run that has not seen enough is given up.
+/// Virtual time after which a run without enough events is aborted.
 const CHAOS_US_MAX: u64 = 120_000_000;
 /// After this time, a run that has not covered enough has fewer faults.
 const CALMER_US: u64 = 20_000_000;
-/// Longer than anybody waits for anything.
+/// Longer than the longest wait of a request.
 const QUIET_US_MAX: u64 = 45_000_000;
-/// How often the clients' key is given its grant at the end, at most: a command may meet an election.
+/// Maximum number of attempts to grant the clients' key its right at the end. A command may coincide with an election.
 const GRANTS_MAX: usize = 5;
 const STEP_US: u64 = 100_000;
-/// Time in which a member that was removed while it was away hears of it, once nothing goes wrong any more.
+/// Time for removed members that were away to learn of their removal, once there are no faults.
 const REMOVED_US: u64 = 5_000_000;
-/// Time between two looks whether enough has happened.
+/// Interval of the check whether enough has happened.
 const WAIT_US: u64 = 1_000_000;
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// What happened in it.
+    /// Its event counts.
     pub count: Count,
-    /// Events of its trace.
+    /// Number of events in its trace.
     pub events: u64,
     /// Hash of its trace: the same for the same seed.
     pub trace_hash: u128,
-    /// How long it was in virtual microseconds.
+    /// Its duration in virtual microseconds.
     pub virtual_us: u64,
-    /// Members that it had.
+    /// Number of its members.
     pub members: u64,
     /// The faults and commands that overlapped.
     pub coverage: Coverage,
@@ -51,9 +52,9 @@ pub struct Outcome {
 /// Why a run failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// A promise was not kept.
+    /// An invariant was violated.
     Violation(Violation),
-    /// Too little happened for the run to prove anything.
+    /// The run had too few events to prove anything.
     Coverage(Box<Count>),
 }
 
@@ -68,7 +69,7 @@ impl std::fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Runs one seed; `is_printed` prints its events.
+/// Runs one seed. `is_printed` prints its events.
 ///
 /// # Errors
 /// [`Failure`].
@@ -104,14 +105,14 @@ impl Simulation {
         self.check_at_the_end()
     }
 
-    /// A leader, a zone and keys, while nothing goes wrong.
+    /// Elects a leader and adds a zone and keys, before any fault.
     fn prepare(&mut self) -> Checked {
-        self.wait_for(RECOVERY_MS_MAX, "elects nobody", |it| it.leader().is_some())?;
+        self.wait_for(RECOVERY_MS_MAX, "elects no leader", |it| it.leader().is_some())?;
         for command in preparations(self.setup.all_live) {
             let done = self.count.commands_done;
             let to = self.leader().unwrap_or(1);
             self.command(to, command);
-            self.wait_for(RECOVERY_MS_MAX, "does no command", |it| !it.administrator.is_busy())?;
+            self.wait_for(RECOVERY_MS_MAX, "completes no command", |it| !it.administrator.is_busy())?;
             if self.count.commands_done == done {
                 return Err(self.violation("the_cluster_recovers", "a command was refused at the start".into()));
             }
@@ -134,21 +135,21 @@ impl Simulation {
             self.events.after(in_us, event);
         }
         if self.setup.is_attacked {
-            self.events.after(0, Event::Hostile);
+            self.events.after(0, Event::Attacker);
         }
         let start_us = self.events.now_us();
         let (least_us, most_us) = (start_us + self.setup.chaos_us, start_us + CHAOS_US_MAX);
         self.run_until(least_us)?;
-        // Where so much goes wrong that nothing gets done, it calms down.
+        // If faults prevent all progress, they become less frequent.
         let mut calmer_us = least_us;
         while !is_enough(&self.count) && self.events.now_us() < most_us {
             if self.events.now_us() >= calmer_us {
                 calmer_us += CALMER_US;
                 let (low, high) = self.setup.fault_pause_us;
                 self.setup.fault_pause_us = (3 * low, 3 * high);
-                self.setup.swarm.aim = None;
+                self.setup.swarm.target = None;
             }
-            // A crash that loses something is never left to chance.
+            // A crash with lost data is required, so it is not left to chance.
             if self.count.crashes_with_loss < CRASHES_WITH_LOSS_MIN {
                 self.doom_leader();
             }
@@ -157,38 +158,38 @@ impl Simulation {
         Ok(())
     }
 
-    /// Once nothing goes wrong any more, each member takes an update within a bounded time.
+    /// After the last fault, each member must accept an update within a bounded time.
     fn recover(&mut self) -> Checked {
         self.end_faults()?;
-        // Whoever may not update would not be answered as is waited for below.
+        // Without the grant, clients would not get the responses that the checks below need.
         for _ in 0..GRANTS_MAX {
-            self.wait_for(QUIET_US_MAX / 1_000, "does no command", |it| !it.administrator.is_busy())?;
+            self.wait_for(QUIET_US_MAX / 1_000, "completes no command", |it| !it.administrator.is_busy())?;
             if !self.administrator.is_revoked() {
                 break;
             }
-            // Any other may have been removed, and says nothing.
-            self.wait_for(RECOVERY_MS_MAX, "elects nobody", |it| it.leader().is_some())?;
+            // Any other member may have been removed, and would not answer.
+            self.wait_for(RECOVERY_MS_MAX, "elects no leader", |it| it.leader().is_some())?;
             let Some(to) = self.leader() else { continue };
             self.command(to, grant());
         }
         if self.setup.changes_members || self.count.joined > 0 {
-            // Who was removed while nobody could tell it hears so first.
+            // A removed member that was unreachable must first learn of its removal.
             self.run_until(self.events.now_us() + REMOVED_US)?;
             self.give_up_on_strangers();
         }
-        self.wait_for(RECOVERY_MS_MAX, "elects nobody", |it| !it.members_here().is_empty())?;
+        self.wait_for(RECOVERY_MS_MAX, "elects no leader", |it| !it.members_here().is_empty())?;
         let start_us = self.events.now_us();
         for id in self.members_here() {
             let probe = self.clients.add_probe(id);
             self.events.after(0, Event::Client(probe));
         }
         let answered = |it: &Self| it.clients.unanswered_probes().is_empty();
-        self.wait_for(RECOVERY_MS_MAX, "takes no update", answered)?;
+        self.wait_for(RECOVERY_MS_MAX, "accepts no update", answered)?;
         self.count.recovery_ms = (self.events.now_us() - start_us) / 1_000;
         Ok(())
     }
 
-    /// Everybody hears what became of what was asked, and all members have applied the same.
+    /// Waits until all requests are answered and all members have applied the same entries.
     fn settle(&mut self) -> Checked {
         self.clients.is_on = false;
         let rests = |it: &Self| {
@@ -201,7 +202,7 @@ impl Simulation {
                 && !it.administrator.is_busy()
                 && replicas().all(|replica| replica.brief_status().waiting_count == 0)
         };
-        self.wait_for(QUIET_US_MAX / 1_000, "does not come to rest", rests)
+        self.wait_for(QUIET_US_MAX / 1_000, "does not become idle", rests)
     }
 
     fn wait_for(&mut self, ms_max: u64, what: &str, is_done: impl Fn(&Self) -> bool) -> Checked {
@@ -270,7 +271,7 @@ mod tests {
         }
     }
 
-    /// What is drawn for some seeds happens there. A machine dies for good in one seed of some thirty.
+    /// Checks that events that only some seeds draw do happen. A machine dies for good in one of about thirty seeds.
     #[test]
     fn members_come_and_go_and_policies_decide() {
         let mut count = Count::default();

@@ -1,9 +1,9 @@
-//! Separate clusters that are made from this one: from a backup, or from the disk of one member. Each must contain all
-//! updates acknowledged up to its index, set no serial back, and elect a leader. Then it is dropped.
+//! Separate clusters created from this one: from a backup, or from the disk of one member. Each must contain all
+//! updates acknowledged up to its index, must not set any serial back, and must elect a leader. Then it is dropped.
 
 use crate::commands::CommandParams;
 use crate::invariants::Violation;
-use crate::rotation::data_keys;
+use crate::setup::data_keys;
 use crate::simulation::Simulation;
 use crate::updates::main_zone;
 use replica::disk::{DiskOp, DiskRead};
@@ -20,7 +20,7 @@ const TICKS_MAX: u64 = 3_000 / TICK_MS;
 const INVARIANT: &str = "restored_clusters_are_whole";
 
 impl Simulation {
-    /// Makes another cluster from a backup of a member. Returns whether a member had one.
+    /// Creates another cluster from a backup of a member. Returns whether a member had one.
     pub(crate) fn restore_second_cluster(&mut self, params: CommandParams) -> bool {
         let Some((disk, file)) = self.take_backup(params) else { return false };
         let backup = match Backup::open(&disk, &file) {
@@ -38,7 +38,7 @@ impl Simulation {
         true
     }
 
-    /// Makes another cluster from the disk of one member, as after the loss of all others.
+    /// Creates another cluster from the disk of one member, as after the loss of all others.
     pub(crate) fn recover_second_cluster(&mut self, params: CommandParams) -> bool {
         let id = params.to;
         let config = self.config_of(id, 0);

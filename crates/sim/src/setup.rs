@@ -1,4 +1,4 @@
-//! How big and how bad a run is: everything that is drawn once.
+//! The parameters of a run, drawn once.
 
 use crate::clock::{RATE_ERROR_PPM, RATE_ERROR_PPM_MAX};
 use crate::disk::DiskConfig;
@@ -11,12 +11,12 @@ use replica::log::LogConfig;
 use replica::peer::FEATURE_LEVEL;
 use zone::set::StoreConfig;
 
-/// The cluster that is simulated.
+/// The ID of the simulated cluster.
 pub(crate) const CLUSTER_ID: [u8; 16] = [7; 16];
-/// Memory that is reserved for the zones of one member.
+/// Memory reserved for the zones of one member.
 const STORE_BYTES: usize = 64 << 20;
 
-/// What a seed decided for all of its run.
+/// The parameters of a seed.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     /// The seed.
@@ -27,29 +27,29 @@ pub(crate) struct Setup {
     pub(crate) swarm: Swarm,
     /// The feature level of the build that founds the cluster.
     pub(crate) level: u32,
-    /// How bad the network is while faults go on.
+    /// Quality of the network during faults.
     pub(crate) network: NetworkConfig,
-    /// How slow the disks are.
+    /// Speed of the disks.
     pub(crate) disk: DiskConfig,
-    /// Sizes of logs: so small that checkpoints are many and a member that lags needs one.
+    /// Sizes of logs. They are so small that there are many checkpoints, and lagging members need one.
     pub(crate) log: LogConfig,
-    /// Repeats that are remembered.
+    /// Number of executed updates in the table of repeats.
     pub(crate) session_count_max: usize,
-    /// After which time without a leader a member answers, marked stale.
+    /// Time without a leader after which a member answers with data marked as stale.
     pub(crate) start_stale_after_ms: u64,
     /// The same time for a member that does not know which entries of its log are committed.
     pub(crate) start_behind_after_ms: u64,
     /// Whether updates are acknowledged only when every member that answers shows them.
     pub(crate) all_live: bool,
-    /// Whether members join, go, and die for good.
+    /// Whether members join, leave, and die for good.
     pub(crate) changes_members: bool,
-    /// Whether somebody who is no member sends frames; then members go, so that one of them may have been one.
+    /// Whether an attacker sends frames. Then members are removed too, so that the attacker may be a former member.
     pub(crate) is_attacked: bool,
-    /// Parts of a million by which clocks are too fast or too slow at most.
+    /// Largest error in the rate of clocks, in parts of a million.
     pub(crate) rate_error_ppm: u64,
-    /// Milliseconds that wall clocks are off at most.
+    /// Largest error of wall clocks, in milliseconds.
     pub(crate) wall_error_ms: u64,
-    /// Longest time from an input to the round of work that it is part of.
+    /// Longest delay from an input to the work on it.
     pub(crate) wake_us_max: u64,
     /// Clients that send updates.
     pub(crate) clients: usize,
@@ -57,11 +57,11 @@ pub(crate) struct Setup {
     pub(crate) pause_us: (u64, u64),
     /// Shortest and longest time between two faults.
     pub(crate) fault_pause_us: (u64, u64),
-    /// How long faults go on at least.
+    /// Minimum duration of the faults.
     pub(crate) chaos_us: u64,
 }
 
-/// The newest build founds half of the clusters. The build before it founds most of the others.
+/// Chooses the feature level: the newest build founds half of the clusters, and the build before it most of the others.
 fn drawn_level(rng: &mut Rng) -> u32 {
     match rng.below(20) {
         0..10 => FEATURE_LEVEL,
@@ -72,7 +72,7 @@ fn drawn_level(rng: &mut Rng) -> u32 {
 }
 
 impl Setup {
-    /// What this seed has.
+    /// Draws the parameters of a seed.
     pub(crate) fn random(seed: u64, members: u64) -> Self {
         let rng = &mut Rng::new(seed).fork("setup");
         let forgets = rng.happens(250_000);
@@ -101,7 +101,7 @@ impl Setup {
             changes_members: Rng::new(seed).fork("members").happens(300_000) || is_attacked,
             is_attacked,
             rate_error_ppm: if other.happens(500_000) { RATE_ERROR_PPM_MAX } else { RATE_ERROR_PPM },
-            // A table that forgets refuses those whose clocks are behind.
+            // A table that forgets early refuses clients whose clocks are behind.
             wall_error_ms: if forgets { 500 } else { rng.between(0, 100_000) },
             wake_us_max: rng.between(1, 300),
             clients: rng.between(3, 6) as usize,
@@ -111,7 +111,7 @@ impl Setup {
         }
     }
 
-    /// Whether repeats are forgotten so soon that an old one may get BADTIME.
+    /// Whether the table of repeats forgets so early that an old repeat may get BADTIME.
     pub(crate) fn forgets(&self) -> bool {
         self.session_count_max < 100_000
     }
@@ -127,7 +127,7 @@ impl Setup {
         self.ids().into_iter().map(founder).collect()
     }
 
-    /// What a member is started with.
+    /// The configuration of a member.
     pub(crate) fn config(&self, id: NodeId, boot_id: u64) -> replica::ReplicaConfig {
         let data_key = DataKey::new(1, &[9; 32]);
         let mut config = replica::ReplicaConfig::new(CLUSTER_ID, id, boot_id, self.seed ^ boot_id, data_key);
@@ -140,4 +140,9 @@ impl Setup {
         config.start_behind_after_ms = self.start_behind_after_ms;
         config
     }
+}
+
+/// Returns the data keys up to this number.
+pub(crate) fn data_keys(last: u32) -> DataKey {
+    (2..=last).fold(DataKey::new(1, &[9; 32]), |keys, number| keys.with(number, &[number as u8; 32]))
 }

@@ -1,22 +1,20 @@
-//! All members, and what happens next.
+//! All members, and the loop over events.
 
 use crate::administrator::Administrator;
-use crate::clients::{Clients, Request, Response};
+use crate::attacker::Attacker;
+use crate::clients::Clients;
 use crate::clock::{Events, MachineClock};
 use crate::coverage::CoverageTracker;
-use crate::damage::Damaged;
 use crate::disk::{Finished, Pending, SimDisk};
-use crate::faults::Fault;
-use crate::hostile::Hostile;
+use crate::event::Event;
 use crate::invariants::{Checked, Invariants, Violation};
 use crate::links::Links;
-use crate::machine::Machine;
+use crate::machine::{Damaged, Machine};
 use crate::membership::Membership;
 use crate::network::{Delivery, Network, NetworkConfig};
 use crate::oracle::Oracle;
 use crate::rng::Rng;
-use crate::rotation::data_keys;
-use crate::setup::Setup;
+use crate::setup::{Setup, data_keys};
 use crate::swarm::FaultKind;
 use crate::trace::Trace;
 use replica::io::{Channel, Input, NodeId, Role, TICK_MS};
@@ -24,81 +22,38 @@ use replica::peer::FEATURE_LEVEL;
 use replica::{Replica, ReplicaConfig};
 use std::collections::BTreeMap;
 
-/// Something that happens at its time.
-#[derive(Debug)]
-pub(crate) enum Event {
-    /// A tick of a process.
-    Tick { id: NodeId, boot: u64 },
-    /// A process works on what came in.
-    Wake { id: NodeId, boot: u64 },
-    /// A machine has nothing else to do.
-    Idle { id: NodeId, boot: u64 },
-    /// A frame arrives.
-    Frame(Delivery<Channel>),
-    /// A disk has done something.
-    Disk { id: NodeId, pending: Pending },
-    /// A connection ends at its sender, who dials again.
-    LinkEnds { from: NodeId, to: NodeId, boot: u64 },
-    /// Somebody dials.
-    Dial { from: NodeId, to: NodeId, boot: u64 },
-    /// A client begins something.
-    Client(usize),
-    /// A client's message arrives at a member.
-    Request(Request),
-    /// A client hears.
-    Response(Response),
-    /// A client has waited long enough.
-    Timeout { client: usize, update: u64, tries: u32 },
-    /// The administrator does something.
-    Administrator,
-    /// Somebody reads.
-    Read,
-    /// Something goes wrong.
-    Fault,
-    /// A fault at a critical moment.
-    Strike { kind: FaultKind, id: NodeId },
-    /// Somebody who is no member says something.
-    Hostile,
-    /// Something that went wrong ends.
-    Mend(Fault),
-    /// A machine starts its process.
-    Restart(NodeId),
-    /// The machine of a new member is there.
-    Join(NodeId),
-}
-
-/// What happened in a run.
+/// Event counts of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
-    /// Updates that a client was told the outcome of.
+    /// Updates whose client got the outcome.
     pub acknowledged: u64,
-    /// Of them, repeats.
+    /// Repeats among them.
     pub repeats_answered: u64,
-    /// Updates that members refused by what they hold, without the leader.
+    /// Updates that members refused by their own state, without the leader.
     pub refused_early: u64,
-    /// Updates whose clients gave up without knowing.
+    /// Updates whose clients gave up without an outcome.
     pub unknown: u64,
     /// Commands of the administrator that were done.
     pub commands_done: u64,
     /// Reads that were confirmed.
     pub reads_done: u64,
-    /// Leaders after the first.
+    /// Changes of the leader.
     pub leader_changes: u64,
-    /// Processes that died, with or without the power.
+    /// Processes that died, with or without a loss of power.
     pub crashes: u64,
-    /// Crashes that lost something which was written and not synced.
+    /// Crashes that lost unsynced data.
     pub crashes_with_loss: u64,
     /// Partitions of the network.
     pub partitions: u64,
-    /// Checkpoints of a leader that took the place of a member's state.
+    /// Checkpoints of a leader that replaced a member's state.
     pub checkpoints_installed: u64,
-    /// Updates that a policy granted, of those under the key that only policies grant anything.
+    /// Updates of the key without grants that a policy granted.
     pub policy_granted: u64,
-    /// Those of them that none did.
+    /// Updates of that key that no policy granted.
     pub policy_refused: u64,
     /// Machines that joined.
     pub joined: u64,
-    /// Members that heard of their removal.
+    /// Members that learned of their removal.
     pub removed: u64,
     /// Machines that died for good.
     pub machines_dead: u64,
@@ -120,18 +75,18 @@ pub struct Count {
     pub quarantined: u64,
     /// Frames between members.
     pub frames: u64,
-    /// Of them, those that a later one of the same channel overtook.
+    /// Frames overtaken by a later one of the same channel.
     pub frames_reordered: u64,
-    /// Frames that came twice.
+    /// Repeated frames.
     pub frames_repeated: u64,
-    /// Frames that somebody made up who is no member.
+    /// Frames forged by the attacker.
     pub frames_forged: u64,
-    /// Milliseconds from the end of the faults until each member took an update.
+    /// Milliseconds from the end of the faults until each member accepted an update.
     pub recovery_ms: u64,
 }
 
 impl Count {
-    /// Adds what happened in another run.
+    /// Adds the counts of another run.
     pub fn add(&mut self, other: &Self) {
         self.acknowledged += other.acknowledged;
         self.repeats_answered += other.repeats_answered;
@@ -165,7 +120,7 @@ impl Count {
     }
 }
 
-/// A cluster, those who use it, and what is known of both.
+/// A cluster, its clients, and the checks.
 pub(crate) struct Simulation {
     pub(crate) setup: Setup,
     pub(crate) events: Events<Event>,
@@ -175,36 +130,36 @@ pub(crate) struct Simulation {
     pub(crate) clients: Clients,
     pub(crate) administrator: Administrator,
     pub(crate) membership: Membership,
-    pub(crate) hostile: Hostile,
+    pub(crate) attacker: Attacker,
     pub(crate) oracle: Oracle,
     pub(crate) invariants: Invariants,
     pub(crate) trace: Trace,
     pub(crate) count: Count,
     /// The faults and the command in progress.
     pub(crate) watch: CoverageTracker,
-    /// The member with the damaged disk, until it recovers or is removed.
+    /// The member with a damaged disk, until it recovers or is removed.
     pub(crate) damaged: Option<Damaged>,
-    /// No fault at a critical moment happens before this time.
+    /// Faults at critical moments do not happen before this time.
     pub(crate) struck_until_us: u64,
-    /// The result of the checks of clusters that were made from this one.
+    /// The result of the checks of clusters created from this one.
     pub(crate) second_cluster_result: Checked,
     /// The applied index when the cluster's preparation was complete.
     pub(crate) prepared_index: u64,
-    /// Reads under way: index that must be reached, by request.
+    /// Reads in progress: the index that each must reach, by request.
     pub(crate) reads: BTreeMap<u64, (NodeId, u64)>,
-    /// Highest index that any member applied.
+    /// Highest index that any member has applied.
     pub(crate) applied_max: u64,
-    /// Whether things go wrong.
+    /// Whether faults happen.
     pub(crate) has_faults: bool,
     pub(crate) requests: u64,
-    /// Of the order in which things happen.
+    /// For the order of events.
     pub(crate) rng: Rng,
-    /// Of what goes wrong.
+    /// For faults.
     pub(crate) faults_rng: Rng,
 }
 
 impl Simulation {
-    /// Founders with empty logs, their processes started, on a network that is whole.
+    /// Starts the founders with empty logs, on a network without cuts.
     pub(crate) fn new(setup: Setup, is_printed: bool) -> Result<Self, Violation> {
         let mut rng = Rng::new(setup.seed);
         let mut machines = BTreeMap::new();
@@ -224,7 +179,7 @@ impl Simulation {
             clients: Clients::new(&setup, rng.fork("clients")),
             administrator: Administrator::new(rng.fork("administrator")),
             membership: Membership::default(),
-            hostile: Hostile::new(setup.seed),
+            attacker: Attacker::new(setup.seed),
             oracle: Oracle::default(),
             invariants: Invariants::new(rng.fork("invariants")),
             trace: Trace::new(is_printed),
@@ -247,7 +202,7 @@ impl Simulation {
             let ops = Replica::init(&config, &simulation.setup.founders())
                 .map_err(|error| simulation.violation("members_stay_sound", format!("{id}: init: {error}")))?;
             let machine = simulation.machine(id);
-            ops.iter().for_each(|op| machine.disk.contents().execute(op));
+            ops.iter().for_each(|op| machine.disk.contents_mut().execute(op));
             simulation.start(id)?;
         }
         Ok(simulation)
@@ -265,7 +220,7 @@ impl Simulation {
         self.machines.values().filter(|machine| machine.replica.is_some()).map(|machine| machine.id).collect()
     }
 
-    /// Who leads, in the highest term.
+    /// The leader of the highest term.
     pub(crate) fn leader(&self) -> Option<NodeId> {
         let leads = |machine: &&Machine| {
             let status = machine.replica.as_ref()?.brief_status();
@@ -274,7 +229,7 @@ impl Simulation {
         self.machines.values().filter_map(|machine| leads(&machine)).max().map(|(_, id)| id)
     }
 
-    /// Runs everything up to a moment.
+    /// Handles all events up to this time.
     pub(crate) fn run_until(&mut self, until_us: u64) -> Checked {
         while self.events.next_us().is_some_and(|next| next <= until_us) {
             if let Some(event) = self.events.next_event() {
@@ -345,8 +300,8 @@ impl Simulation {
                 self.inject_fault_now(kind, id);
                 Ok(())
             }
-            Event::Hostile => self.lie(),
-            Event::Mend(fault) => self.mend(fault),
+            Event::Attacker => self.attack(),
+            Event::FaultEnds(fault) => self.end_fault(fault),
             Event::Restart(id) => self.start(id),
             Event::Join(id) => self.begin_joining(id),
         }
@@ -359,14 +314,14 @@ impl Simulation {
         }
         let period_us = machine.clock.true_us(TICK_MS * 1_000);
         self.events.after(period_us, Event::Tick { id, boot });
-        // Ticks that a pause swallowed are not made up for.
+        // Ticks missed during a pause are not repeated.
         if !self.machine(id).is_paused {
             self.deliver(id, Input::Tick);
         }
         Ok(())
     }
 
-    /// Gives a process something that happened; it works on it a moment later, together with what else came.
+    /// Passes an input to a process. The process handles it a moment later, together with other inputs.
     pub(crate) fn deliver(&mut self, id: NodeId, input: Input) {
         let now_us = self.events.now_us();
         let machine = self.machine(id);
@@ -425,7 +380,7 @@ impl Simulation {
         }
     }
 
-    /// Begins what the disk has to do.
+    /// Starts the next disk operations.
     pub(crate) fn drive_disk(&mut self, id: NodeId) {
         let now_us = self.events.now_us();
         while let Some(pending) = self.machine(id).disk.begin(now_us) {
@@ -449,18 +404,18 @@ impl Simulation {
             return Ok(());
         }
         self.damage_now(id);
-        // Tokens and contexts count on from it.
+        // Tokens and contexts count up from it.
         let boot_id = self.rng.draw() >> 1;
         let now_us = self.events.now_us();
         let mut config = self.config_of(id, boot_id);
         let machine = self.machine(id);
-        config.doubt = machine.doubt;
+        config.suspected_loss = machine.suspected_loss;
         let replica = match Replica::open(&machine.disk, config, machine.now(now_us)) {
             Ok(replica) => replica,
             Err(error) => return self.does_not_open(id, &error),
         };
         let machine = self.machine(id);
-        machine.doubt = replica.doubt();
+        machine.suspected_loss = replica.suspected_loss();
         machine.replica = Some(replica);
         machine.has_power = true;
         machine.looked_at = 0;

@@ -4,7 +4,7 @@
 use crate::rng::Rng;
 use replica::io::{AdminCommand, TrustCommand};
 
-/// Makes an enumeration with a list of its variants and their names.
+/// Defines an enumeration with a list of its variants and their names.
 macro_rules! kinds {
     ($(#[$of:meta])* $name:ident { $($(#[$doc:meta])* $kind:ident = $text:literal,)+ }) => {
         $(#[$of])*
@@ -33,7 +33,7 @@ kinds! {
         PowerLoss = "power-loss",
         /// A process is killed.
         Kill = "kill",
-        /// A machine is off so long that its member needs a checkpoint.
+        /// A machine is off for so much time that its member needs a checkpoint.
         LongAbsence = "long-absence",
         /// All machines lose power at once.
         PowerLossAll = "power-loss-all",
@@ -116,7 +116,7 @@ kinds! {
         /// `AdminCommand::Checkpoint`.
         Checkpoint = "checkpoint",
         /// `AdminCommand::WaitAllLive`.
-        WaitAllLive = "wait_all_live",
+        WaitAllLive = "wait-all-live",
         /// `AdminCommand::CreateToken`.
         CreateToken = "create-token",
         /// `AdminCommand::RevokeToken`.
@@ -137,8 +137,8 @@ kinds! {
         UseDataKey = "use-data-key",
         /// `TrustCommand::Reseal`.
         Reseal = "reseal",
-        /// `TrustCommand::Stand`.
-        Stand = "stand",
+        /// `TrustCommand::ReportCredentials`.
+        ReportCredentials = "report-credentials",
         /// `TrustCommand::AddPin`.
         AddPin = "add-pin",
         /// `TrustCommand::SeePins`.
@@ -155,7 +155,7 @@ kinds! {
 }
 
 impl CommandKind {
-    /// The kind of a command. A new command does not compile until it has one.
+    /// The kind of a command. The match is exhaustive, so a new command needs a kind to compile.
     #[must_use]
     pub const fn of(command: &AdminCommand) -> Self {
         match command {
@@ -196,7 +196,7 @@ impl CommandKind {
             TrustCommand::BeginDataKey { .. } => Self::BeginDataKey,
             TrustCommand::UseDataKey { .. } => Self::UseDataKey,
             TrustCommand::Reseal { .. } => Self::Reseal,
-            TrustCommand::Stand { .. } => Self::Stand,
+            TrustCommand::ReportCredentials { .. } => Self::ReportCredentials,
             TrustCommand::AddPin { .. } => Self::AddPin,
             TrustCommand::SeePins { .. } => Self::SeePins,
             TrustCommand::UsePin { .. } => Self::UsePin,
@@ -238,24 +238,28 @@ const ALL_PPM: u64 = 100_000;
 pub struct Swarm {
     faults: Vec<FaultKind>,
     commands: Vec<CommandKind>,
-    /// The critical moment that faults are aimed at.
-    pub(crate) aim: Option<Boundary>,
+    /// The critical moment that the faults hit.
+    pub(crate) target: Option<Boundary>,
 }
 
 impl Swarm {
     /// Draws the subset of a seed.
     pub(crate) fn random(seed: u64) -> Self {
         let rng = &mut Rng::new(seed).fork("swarm");
-        let aim = if rng.happens(AIMED_PPM) { rng.pick(&Boundary::ALL).copied() } else { None };
+        let target = if rng.happens(AIMED_PPM) { rng.pick(&Boundary::ALL).copied() } else { None };
         if rng.happens(ALL_PPM) {
-            return Self { faults: FaultKind::ALL.to_vec(), commands: CommandKind::ALL.to_vec(), aim };
+            return Self { faults: FaultKind::ALL.to_vec(), commands: CommandKind::ALL.to_vec(), target };
         }
         let mut faults: Vec<_> = FaultKind::ALL.iter().copied().filter(|_| rng.happens(450_000)).collect();
         while faults.len() < FAULTS_MIN {
             faults.extend(rng.pick(FaultKind::ALL));
         }
-        let commands = CommandKind::ALL.iter().copied().filter(|_| rng.happens(500_000)).collect();
-        Self { faults, commands, aim }
+        let mut commands: Vec<_> = CommandKind::ALL.iter().copied().filter(|_| rng.happens(500_000)).collect();
+        // A run that removes zones must also add zones.
+        if commands.contains(&CommandKind::RemoveZone) && !commands.contains(&CommandKind::AddZone) {
+            commands.push(CommandKind::AddZone);
+        }
+        Self { faults, commands, target }
     }
 
     /// Whether the run has this fault.
@@ -264,7 +268,6 @@ impl Swarm {
     }
 
     /// Whether the run has this command.
-    #[cfg(test)]
     pub(crate) fn has_command(&self, kind: CommandKind) -> bool {
         self.commands.contains(&kind)
     }
@@ -310,8 +313,8 @@ mod tests {
         let some = |has: &dyn Fn(&Swarm) -> bool| swarms.iter().any(has) && !swarms.iter().all(has);
         assert!(FaultKind::ALL.iter().all(|kind| some(&|swarm| swarm.has_fault(*kind))));
         assert!(CommandKind::ALL.iter().all(|kind| some(&|swarm| swarm.has_command(*kind))));
-        assert!(Boundary::ALL.iter().all(|aim| some(&|swarm| swarm.aim == Some(*aim))));
-        let aimed = swarms.iter().filter(|swarm| swarm.aim.is_some()).count();
+        assert!(Boundary::ALL.iter().all(|target| some(&|swarm| swarm.target == Some(*target))));
+        let aimed = swarms.iter().filter(|swarm| swarm.target.is_some()).count();
         assert!((20..=46).contains(&aimed), "{aimed} of 100");
     }
 

@@ -1,9 +1,9 @@
-//! What happened, as one hash: two runs of a seed are the same run if their hashes are the same.
+//! A hash of all events. Two runs of a seed are the same if their hashes are equal.
 
 use siphasher::sip128::{Hasher128, SipHasher13};
 use std::hash::Hasher;
 
-/// Collects everything that goes into a member and everything that comes out of it.
+/// Collects all inputs and outputs of all members.
 #[derive(Debug)]
 pub struct Trace {
     hash: SipHasher13,
@@ -12,12 +12,12 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// An empty trace; `is_printed` writes each event to standard output too.
+    /// An empty trace. `is_printed` also writes each event to standard output.
     pub fn new(is_printed: bool) -> Self {
         Self { hash: SipHasher13::new(), count: 0, is_printed }
     }
 
-    /// Notes an event: when, at which member (0: none), what it is, and what it carries.
+    /// Records an event: the time, the member (0 for none), its name, and its data.
     pub fn note(&mut self, now_us: u64, member: u64, what: &str, numbers: &[u64], bytes: &[u8]) {
         self.count += 1;
         self.hash.write_u64(now_us);
@@ -32,14 +32,14 @@ impl Trace {
         }
     }
 
-    /// Says something that is not part of the hash; only composed when it is printed.
+    /// Prints a text that is not part of the hash. It is only formatted if it is printed.
     pub fn say(&self, now_us: u64, what: impl FnOnce() -> String) {
         if self.is_printed {
             println!("{:>12.6} {}", now_us as f64 / 1e6, what());
         }
     }
 
-    /// Events so far.
+    /// Number of events so far.
     pub fn count(&self) -> u64 {
         self.count
     }

@@ -1,9 +1,9 @@
-//! What clients send, and the zone that they send it to.
+//! The updates of clients, and their zone.
 //!
-//! The zone holds registers, each written by one client, and a counter that all clients move by comparing and
-//! swapping. An update that takes effect replaces one of them and adds a record that only it adds: its mark.
+//! The zone has registers, each written by one client, and a counter that all clients increment by compare-and-swap. An
+//! effective update replaces one of these records and adds a unique record: its mark.
 
-use crate::reference::Plan;
+use crate::plan::{Plan, name};
 use std::sync::Arc;
 use tsig::KeyAlgorithm;
 use tsig::client::{ClientKey, UpdateBuilder};
@@ -11,52 +11,52 @@ use wire::name::Name;
 use wire::number::{Rcode, Rtype};
 use zone::{Record, Zone, ZoneId};
 
-/// Registers of the zone; a client whose update has an unknown outcome takes a new one.
+/// Number of registers in the zone. A client whose update has an unknown outcome takes a new register.
 pub(crate) const REGISTERS: usize = 200;
-/// Serial that the zone begins with.
+/// First serial of the zone.
 pub(crate) const FIRST_SERIAL: u32 = 1;
-/// Records that the zone begins with: SOA, NS, registers, counter.
+/// First records of the zone: SOA, NS, registers, counter.
 pub(crate) const FIRST_RECORDS: u64 = 3 + REGISTERS as u64;
-/// The key that is granted on everything.
+/// The key with a grant for everything.
 pub(crate) const KEY: &str = "key.";
-/// The key that only policies grant anything.
+/// The key without grants, which only policies allow.
 pub(crate) const RULED_KEY: &str = "ruled.";
-/// The key that is granted on nothing.
+/// The key without any rights.
 pub(crate) const OTHER_KEY: &str = "other.";
-/// The secret of all of them; and the one that the first key gets in its place, once in a run.
+/// The first secret of all keys, and the second secret that the first key gets once in a run.
 pub(crate) const SECRETS: [&[u8]; 2] = [b"0123456789abcdef0123456789abcdef", b"fedcba9876543210fedcba9876543210"];
 const MAIN_ZONE: &str = "example.test.";
 const CHURN_ZONE: &str = "churn.test.";
 const TTL: u32 = 60;
-/// Prerequisite that never holds: no update has this number.
+/// Value of a prerequisite that never holds, because no update has this number.
 const NOBODY: u64 = 999_999_999;
 
-/// What an update does.
+/// The kind of an update.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Writes a register.
     Set { register: usize },
-    /// Writes a register that holds what its only writer wrote last.
+    /// Writes a register if it holds its writer's last value.
     Swap { register: usize, from: u64 },
-    /// Writes a register if it holds what nobody ever wrote.
+    /// Writes a register if it holds a value that was never written.
     FailedSwap { register: usize },
-    /// Moves the counter if nobody else did meanwhile.
+    /// Moves the counter if it still has this value.
     Count { from: u64 },
     /// Adds a record that does not belong to the zone.
     Outside,
-    /// Is signed with a key that may not.
+    /// Is signed with a key without rights.
     Ungranted,
-    /// Adds its mark where this policy alone grants it.
+    /// Adds its mark. Only this policy grants it.
     Ruled { policy: u64 },
     /// Changes a name of the model's zone, with the expected response.
     Churn { plan: Arc<Plan>, expected: Rcode },
-    /// Deletes what is not there.
+    /// Deletes a record that does not exist.
     Nothing,
 }
 
 impl Kind {
-    /// Whether a client may be told this.
-    /// `was_revoked`: the administrator took the right away, at least for a while, or made void what it is signed with.
+    /// Whether a client may get this response. `was_revoked` is set if the administrator ever revoked the right, or
+    /// invalidated the secret that signed the update.
     pub(crate) fn may_get(&self, rcode: Rcode, was_revoked: bool) -> bool {
         if was_revoked && rcode == Rcode::REFUSED {
             return true;
@@ -68,12 +68,12 @@ impl Kind {
             Self::Churn { expected, .. } => rcode == *expected,
             Self::Outside => rcode == Rcode::NOTZONE,
             Self::Ungranted => rcode == Rcode::REFUSED,
-            // Which of them, and when, is looked at by what may be in force.
+            // `policies.rs` checks which of the two is right.
             Self::Ruled { .. } => rcode == Rcode::NOERROR || rcode == Rcode::REFUSED,
         }
     }
 
-    /// Whether it leaves its mark when it succeeds.
+    /// Whether it leaves its mark if it succeeds.
     pub(crate) fn has_effect(&self) -> bool {
         match self {
             Self::Set { .. } | Self::Swap { .. } | Self::Count { .. } | Self::Ruled { .. } => true,
@@ -88,15 +88,11 @@ impl Kind {
     }
 }
 
-pub(crate) fn name(text: &str) -> Name {
-    text.parse().expect("the simulator's own names are names")
-}
-
 pub(crate) fn zone_id(apex: &str) -> ZoneId {
     ZoneId { view: 0, apex: name(apex) }
 }
 
-/// The zone that updates are sent to.
+/// The zone of the clients' updates.
 pub(crate) fn main_zone() -> ZoneId {
     zone_id(MAIN_ZONE)
 }
@@ -106,7 +102,7 @@ pub(crate) fn churn_zone() -> ZoneId {
     zone_id(CHURN_ZONE)
 }
 
-/// What only one update adds.
+/// The name of the mark of an update.
 pub(crate) fn mark_of(number: u64, kind: &Kind) -> Name {
     match kind {
         Kind::Churn { .. } => name(&format!("u{number}.{CHURN_ZONE}")),
@@ -140,7 +136,7 @@ fn number_at(zone: &Zone<'_>, owner: &Name) -> Option<u64> {
     std::str::from_utf8(rdata.get(1..)?).ok()?.parse().ok()
 }
 
-/// How often the counter was moved.
+/// Number of steps of the counter.
 pub(crate) fn counter_value(zone: &Zone<'_>) -> Option<u64> {
     number_at(zone, &counter_name())
 }
@@ -171,14 +167,14 @@ pub(crate) fn counter_record(steps: u64) -> Record {
     Record { owner: counter_name(), rtype: Rtype::TXT, ttl: TTL, rdata: number_rdata(steps).into() }
 }
 
-/// What the zone begins with.
+/// The first records of the zone.
 pub(crate) fn main_records() -> Vec<Record> {
     let owners = (0..REGISTERS).map(register_name).chain([counter_name()]);
     let zeros = owners.map(|owner| Record { owner, rtype: Rtype::TXT, ttl: TTL, rdata: number_rdata(0).into() });
     apex_records(MAIN_ZONE, FIRST_SERIAL).into_iter().chain(zeros).collect()
 }
 
-/// The bytes of an update, signed at a client's time in seconds since 1970; by the first key with that secret.
+/// An update, signed at a client's time in seconds since 1970, by the first key with this secret.
 pub(crate) fn compose(number: u64, kind: &Kind, time_signed: u64, secret: &[u8]) -> Vec<u8> {
     let mark = mark_of(number, kind);
     let builder = UpdateBuilder::new(number as u16, kind.zone().apex.as_ref());

@@ -6,7 +6,7 @@ fn sim(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_catamaran-sim")).args(arguments).output().expect("the simulator starts")
 }
 
-/// The closing lines but for the one that tells the time that it took.
+/// The last lines, except the line with the run time.
 fn closing(output: &Output) -> (Vec<String>, String) {
     let text = String::from_utf8(output.stdout.clone()).unwrap();
     let lines = text.lines().filter(|line| !line.contains("virtual hours"));

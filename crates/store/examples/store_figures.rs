@@ -1,4 +1,4 @@
-//! Prints what the store costs: bytes a name, seconds to build, nanoseconds a lookup, microseconds an update.
+//! Measures the store: bytes per name, seconds to build, nanoseconds per lookup, microseconds per update.
 //!
 //! `cargo run --release -p catamaran-store --example store_figures [names]...`
 //!
@@ -16,7 +16,7 @@ const LOOKUPS: usize = 2_000_000;
 const UPDATES: usize = 200_000;
 const NAME_LEN: usize = 21;
 const LEAF_LEN: usize = 44;
-/// Processor time that one update may take, of as many names as a million at most.
+/// Limit of the processor time of one update, with up to a million names.
 const UPDATE_US_MAX: f64 = 2.0;
 const JUDGED_NAMES_MAX: usize = 1_000_000;
 
@@ -115,11 +115,11 @@ impl Stopwatch {
 struct Numbers(u64);
 
 impl Numbers {
-    fn below(&mut self, bound: usize) -> usize {
+    fn random_below(&mut self, limit: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        (self.0 % bound as u64) as usize
+        (self.0 % limit as u64) as usize
     }
 }
 
@@ -143,25 +143,25 @@ fn build(order: &[u32]) -> (Store<Names>, f64) {
     (store, started.seconds())
 }
 
-/// Nanoseconds a lookup of names that are there (`odd` = 0) or not (1).
-fn single(store: &Store<Names>, names: usize, odd: usize, numbers: &mut Numbers) -> f64 {
+/// Nanoseconds per lookup of stored names (`missing` = 0) or of missing ones (1). Names with odd numbers are missing.
+fn single(store: &Store<Names>, names: usize, missing: usize, numbers: &mut Numbers) -> f64 {
     let mut reader = store.reader();
     let mut key = Key::new();
     let mut hits = 0;
     let started = Stopwatch::start();
     for _ in 0..LOOKUPS {
-        let name = name(numbers.below(names) * 2 + odd);
+        let name = name(numbers.random_below(names) * 2 + missing);
         key.clear();
         name_key(&name, &mut key);
         let pinned = reader.pin();
         let candidate = pinned.view().candidate(pinned.root(), &key);
         hits += usize::from(candidate.is_some_and(|leaf| leaf[..NAME_LEN] == name));
     }
-    assert_eq!(hits, LOOKUPS * (1 - odd));
+    assert_eq!(hits, LOOKUPS * (1 - missing));
     started.nanoseconds_each(LOOKUPS)
 }
 
-fn batched(store: &Store<Names>, names: usize, odd: usize, numbers: &mut Numbers) -> f64 {
+fn batched(store: &Store<Names>, names: usize, missing: usize, numbers: &mut Numbers) -> f64 {
     let mut reader = store.reader();
     let mut queries = vec![(Tree::EMPTY, Key::new()); BATCH];
     let mut looked_for = [[0; NAME_LEN]; BATCH];
@@ -170,7 +170,7 @@ fn batched(store: &Store<Names>, names: usize, odd: usize, numbers: &mut Numbers
     for _ in 0..LOOKUPS / BATCH {
         let pinned = reader.pin();
         for ((tree, key), wanted) in queries.iter_mut().zip(&mut looked_for) {
-            *wanted = name(numbers.below(names) * 2 + odd);
+            *wanted = name(numbers.random_below(names) * 2 + missing);
             *tree = pinned.root();
             key.clear();
             name_key(&wanted[..], key);
@@ -183,7 +183,7 @@ fn batched(store: &Store<Names>, names: usize, odd: usize, numbers: &mut Numbers
             .filter(|(out, name)| out.is_some_and(|leaf| leaf[..NAME_LEN] == **name))
             .count();
     }
-    assert_eq!(hits, LOOKUPS / BATCH * BATCH * (1 - odd));
+    assert_eq!(hits, LOOKUPS / BATCH * BATCH * (1 - missing));
     started.nanoseconds_each(LOOKUPS / BATCH * BATCH)
 }
 
@@ -193,7 +193,7 @@ fn predecessor(store: &Store<Names>, names: usize, numbers: &mut Numbers) -> f64
     let started = Stopwatch::start();
     for _ in 0..LOOKUPS / 4 {
         key.clear();
-        name_key(&name(numbers.below(names) * 2 + 1), &mut key);
+        name_key(&name(numbers.random_below(names) * 2 + 1), &mut key);
         let pinned = reader.pin();
         black_box(pinned.view().pred(pinned.root(), &key));
     }
@@ -207,8 +207,8 @@ fn update(store: &mut Store<Names>, names: usize, a_version: usize, numbers: &mu
     for _ in 0..UPDATES / a_version {
         let mut tree = store.head();
         for index in 0..a_version {
-            let number =
-                numbers.below(names) * 2 + usize::from(index % 5 == 4 || a_version == 1 && numbers.below(5) == 0);
+            let number = numbers.random_below(names) * 2
+                + usize::from(index % 5 == 4 || a_version == 1 && numbers.random_below(5) == 0);
             key.clear();
             tree = store.put(tree, &leaf(number, 2)).expect("the arena is big");
         }
@@ -218,13 +218,13 @@ fn update(store: &mut Store<Names>, names: usize, a_version: usize, numbers: &mu
     started.nanoseconds_each(UPDATES) / 1000.0
 }
 
-/// Nanoseconds that one load takes which waits for the one before, from anywhere in as much memory as the names take:
-/// the measure of the machine, and of its neighbours, that the figures are to be read by.
+/// Nanoseconds of one random memory access that depends on the one before, in as much memory as the names use. It shows
+/// the speed of the machine for comparison.
 fn dependent_load(names: usize, numbers: &mut Numbers) -> f64 {
     let mut next: Vec<u32> = (0..(names * 14) as u32).collect();
     for index in (1..next.len()).rev() {
         // One cycle through all places (Sattolo).
-        next.swap(index, numbers.below(index));
+        next.swap(index, numbers.random_below(index));
     }
     let mut at = 0;
     let started = Stopwatch::start();
@@ -247,7 +247,7 @@ fn main() -> ExitCode {
         let (sorted, in_order) = build(&order);
         drop(sorted);
         for index in (1..order.len()).rev() {
-            order.swap(index, numbers.below(index + 1));
+            order.swap(index, numbers.random_below(index + 1));
         }
         let load = dependent_load(names, &mut numbers);
         let resident = resident_bytes();
@@ -262,9 +262,9 @@ fn main() -> ExitCode {
             resident as f64 / names as f64
         );
         println!("  build                 {in_order:8.3} s in order, {shuffled:.3} s shuffled");
-        for (what, odd) in [("there", 0), ("absent", 1)] {
-            let single = single(&store, names, odd, &mut numbers);
-            let batched = batched(&store, names, odd, &mut numbers);
+        for (what, missing) in [("there", 0), ("absent", 1)] {
+            let single = single(&store, names, missing, &mut numbers);
+            let batched = batched(&store, names, missing, &mut numbers);
             println!("  lookup, {what:<6}        {single:8.1} ns, {batched:.1} ns in batches of {BATCH}");
         }
         println!("  predecessor           {:8.1} ns", predecessor(&store, names, &mut numbers));

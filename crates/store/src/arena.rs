@@ -1,31 +1,32 @@
-//! Blocks in the arena: reading them by handle, writing those that no reader can reach.
+//! Blocks in the arena: reads by handle, and writes to blocks that no reader can reach.
 //!
 //! # Why reading is sound
 //! A reader takes handles only from a root that it has pinned and from vertices below it. Such blocks are written
-//! before the root is published (release, acquire) and not again before every reader that could have seen them has said
-//! that it is done (`qsbr.rs`). The writer's own reads happen on the thread that holds `&Store`, so nothing is written.
-//! Every handle is checked against the committed range and every leaf length too, so even a [`crate::Tree`] kept longer
-//! than it lives cannot make a read leave the arena.
+//! before the root is published (release, acquire), and not again before every reader that could have seen them has
+//! moved on (`qsbr.rs`). The writer's own reads happen on the thread that holds `&Store`, so nothing is written then.
+//! Every handle and every leaf length is checked against the committed range, so even a stale [`crate::Tree`] cannot
+//! make a read leave the arena.
 //!
 //! # Why writing is sound
-//! Writing needs an [`Owned`] block: one that no published tree holds. Only four places make one, each with its reason.
+//! Writing needs an [`OwnedBlock`], which no published tree contains. Only four places create one, each with a SAFETY
+//! comment.
 
 use std::ptr::NonNull;
 
 use crate::limits::CHILDREN_MAX;
 use crate::mapping::Mapping;
-use crate::vertex::{GRANULE_BYTES, OPEN, Word};
+use crate::vertex::{BlockHeader, GRANULE_BYTES, OPEN};
 
-/// Granules that stay committed behind the last block, so that reading a branch whole needs one check.
+/// Committed granules after the last block, so that reading a whole branch needs one check.
 pub(crate) const SLACK_GRANULES: usize = 32;
 
-/// Most vertices are shorter than a cache line, but about half of them lie across two. Whoever asks for the line of
-/// this byte besides that of the first waits once and not twice (a third off a batched lookup).
+/// Most vertices are shorter than a cache line, but about half of them span two. Prefetching the line of this byte in
+/// addition to the first saves a second wait, a third of the time of a batched lookup.
 pub(crate) const HALF_LINE_BYTES: usize = 40;
 
 const _: () = assert!(SLACK_GRANULES > 1 + CHILDREN_MAX.div_ceil(2));
 
-/// The committed part of a mapping, as handles see it.
+/// The committed part of a mapping, addressed by handles.
 #[derive(Clone, Copy)]
 pub(crate) struct Arena {
     base: NonNull<u8>,
@@ -33,21 +34,21 @@ pub(crate) struct Arena {
     limit: usize,
 }
 
-// SAFETY: an arena is an address and a length. The reads and writes behind it are argued at their places and do not
+// SAFETY: an arena is an address and a length. Each read and write through it has its own argument, which does not
 // depend on the thread.
 unsafe impl Send for Arena {}
 // SAFETY: as above.
 unsafe impl Sync for Arena {}
 
-/// A block that no reader can reach: the right to write it.
+/// A block that no reader can reach, so it may be written.
 #[derive(Debug)]
-pub(crate) struct Owned {
+pub(crate) struct OwnedBlock {
     handle: u32,
-    /// [`OPEN`] or 0: kept in the block's first word whatever is written.
+    /// [`OPEN`] or 0. Every write to the block's first word keeps it.
     mark: u64,
 }
 
-impl Owned {
+impl OwnedBlock {
     /// # Safety
     /// No reader can reach the block at `handle` now, nor while the result lives: it is fresh from the allocator, or
     /// was allocated by a version that is not published, or its grace period has passed.
@@ -68,7 +69,7 @@ impl Arena {
         Self { base: mapping.base(), limit: committed.saturating_sub(SLACK_GRANULES) }
     }
 
-    /// Where a block begins. Checked: a handle out of range is a stale tree.
+    /// The address of a block. Panics for a handle out of range, which only a stale tree has.
     #[inline]
     fn at(self, handle: u32) -> NonNull<u8> {
         assert!((handle as usize) < self.limit, "a handle out of the arena: the tree is stale");
@@ -78,15 +79,15 @@ impl Arena {
 
     /// The first word of a block.
     #[inline]
-    pub(crate) fn word(self, handle: u32) -> Word {
+    pub(crate) fn header(self, handle: u32) -> BlockHeader {
         // SAFETY: committed and aligned to 8; nobody writes it meanwhile (the module's first argument).
-        Word(u64::from_le(unsafe { self.at(handle).cast::<u64>().read() }))
+        BlockHeader(u64::from_le(unsafe { self.at(handle).cast::<u64>().read() }))
     }
 
     /// The child at `index` of a branch.
     #[inline]
     pub(crate) fn child(self, handle: u32, index: usize) -> u32 {
-        debug_assert!(index < self.word(handle).count());
+        debug_assert!(index < self.header(handle).count());
         assert!(index < CHILDREN_MAX);
         // SAFETY: a branch vertex with all children ends before the slack does, so the read stays in the committed
         // part; aligned to 4; nobody writes it meanwhile (the module's first argument).
@@ -95,7 +96,7 @@ impl Arena {
 
     /// All children of a branch.
     pub(crate) fn children(self, handle: u32, out: &mut [u32; CHILDREN_MAX]) -> usize {
-        let count = self.word(handle).count();
+        let count = self.header(handle).count();
         for (index, child) in out.iter_mut().enumerate().take(count) {
             *child = self.child(handle, index);
         }
@@ -108,15 +109,15 @@ impl Arena {
     /// The block is not written, and the mapping is not dropped, for `'a`.
     #[inline]
     pub(crate) unsafe fn leaf<'a>(self, handle: u32) -> &'a [u8] {
-        let word = self.word(handle);
-        assert!(word.is_leaf(), "not a leaf: the tree is stale");
-        let end = handle as usize * GRANULE_BYTES + 4 + word.len();
+        let header = self.header(handle);
+        assert!(header.is_leaf(), "not a leaf: the tree is stale");
+        let end = handle as usize * GRANULE_BYTES + 4 + header.len();
         assert!(end <= (self.limit + SLACK_GRANULES) * GRANULE_BYTES, "a leaf out of the arena: the tree is stale");
         // SAFETY: the range was just found to lie in the committed part; the caller vouches that it stays unwritten.
-        unsafe { std::slice::from_raw_parts(self.at(handle).add(4).as_ptr(), word.len()) }
+        unsafe { std::slice::from_raw_parts(self.at(handle).add(4).as_ptr(), header.len()) }
     }
 
-    /// Asks the processor for the line that holds the block's byte at `ahead`.
+    /// Prefetches the cache line with the block's byte at `ahead`.
     #[inline]
     pub(crate) fn prefetch(self, handle: u32, ahead: usize) {
         let address = self.base.as_ptr().wrapping_add(handle as usize * GRANULE_BYTES + ahead);
@@ -130,84 +131,64 @@ impl Arena {
     }
 
     /// Writes the first word of a block; the block's open mark stays.
-    pub(crate) fn set_word(self, block: &Owned, word: Word) {
-        let value = word.0 & !OPEN | block.mark;
+    pub(crate) fn set_header(self, block: &OwnedBlock, header: BlockHeader) {
+        let value = header.0 & !OPEN | block.mark;
         // SAFETY: in range (checked), aligned to 8, and an owned block has no reader.
         unsafe { self.at(block.handle).cast::<u64>().write(value.to_le()) };
     }
 
     /// Makes a block free, `granules` long.
-    pub(crate) fn set_free(self, block: Owned, granules: usize) {
+    pub(crate) fn set_free(self, block: OwnedBlock, granules: usize) {
         let at = self.at(block.handle);
         #[cfg(asan)]
-        asan::unpoison(at.as_ptr(), GRANULE_BYTES);
+        crate::mapping::asan::unpoison(at.as_ptr(), GRANULE_BYTES);
         // SAFETY: in range (checked), aligned to 8, and an owned block has no reader.
-        unsafe { at.cast::<u64>().write(Word::free(granules).0.to_le()) };
+        unsafe { at.cast::<u64>().write(BlockHeader::free(granules).0.to_le()) };
         let body_bytes = (granules - 1) * GRANULE_BYTES;
         if cfg!(debug_assertions) && !cfg!(asan) {
-            // A read of freed bytes is then plain to see. Big blocks are filled in part, to keep tests quick.
+            // Makes reads of freed bytes visible in tests. Big blocks are filled only in part, to keep tests fast.
             // SAFETY: the block is `granules` long, lies in the committed part and has no reader.
             unsafe { at.add(GRANULE_BYTES).write_bytes(0xa5, body_bytes.min(256)) };
         }
         #[cfg(asan)]
-        asan::poison(at.as_ptr().wrapping_add(GRANULE_BYTES), body_bytes);
+        crate::mapping::asan::poison(at.as_ptr().wrapping_add(GRANULE_BYTES), body_bytes);
     }
 
-    /// Makes a block that was free a leaf of `granules` with nothing in it, so that the arena can be walked even before
-    /// the block gets its contents.
-    pub(crate) fn set_fresh(self, block: &Owned, granules: usize) {
+    /// Makes a free block an empty leaf of `granules`, so that the arena can be walked before the block has contents.
+    pub(crate) fn set_fresh(self, block: &OwnedBlock, granules: usize) {
         #[cfg(asan)]
-        asan::unpoison(self.at(block.handle).as_ptr(), granules * GRANULE_BYTES);
-        self.set_word(block, Word::leaf(granules * GRANULE_BYTES - 4));
+        crate::mapping::asan::unpoison(self.at(block.handle).as_ptr(), granules * GRANULE_BYTES);
+        self.set_header(block, BlockHeader::leaf(granules * GRANULE_BYTES - 4));
     }
 
     /// Writes a leaf of `bytes` into a block of at least that size.
-    pub(crate) fn set_leaf(self, block: &Owned, bytes: &[u8]) {
-        let word = Word::leaf(bytes.len()).0 as u32 & !(OPEN as u32) | block.mark as u32;
+    pub(crate) fn set_leaf(self, block: &OwnedBlock, bytes: &[u8]) {
+        let header = BlockHeader::leaf(bytes.len()).0 as u32 & !(OPEN as u32) | block.mark as u32;
         let end = block.handle as usize * GRANULE_BYTES + 4 + bytes.len();
         assert!(end <= (self.limit + SLACK_GRANULES) * GRANULE_BYTES);
         // SAFETY: in range (checked) and aligned to 4; an owned block has no reader. The bytes come from a reference,
         // and no reference points into an owned block, so the two do not overlap.
         unsafe {
             let at = self.at(block.handle);
-            at.cast::<u32>().write(word.to_le());
+            at.cast::<u32>().write(header.to_le());
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), at.add(4).as_ptr(), bytes.len());
         }
     }
 
     /// Writes one child of a branch.
-    pub(crate) fn set_child(self, block: &Owned, index: usize, child: u32) {
+    pub(crate) fn set_child(self, block: &OwnedBlock, index: usize, child: u32) {
         assert!(index < CHILDREN_MAX);
         // SAFETY: within the slack of a checked handle, aligned to 4; an owned block has no reader. The block is big
         // enough: its size was computed from the number of its children.
         unsafe { self.at(block.handle).add(GRANULE_BYTES + 4 * index).cast::<u32>().write(child.to_le()) };
     }
 
-    /// Writes a branch whole.
-    pub(crate) fn set_branch(self, block: &Owned, word: Word, children: &[u32]) {
-        debug_assert_eq!(word.count(), children.len());
-        self.set_word(block, word);
+    /// Writes a whole branch.
+    pub(crate) fn set_branch(self, block: &OwnedBlock, header: BlockHeader, children: &[u32]) {
+        debug_assert_eq!(header.count(), children.len());
+        self.set_header(block, header);
         for (index, child) in children.iter().enumerate() {
             self.set_child(block, index, *child);
         }
-    }
-}
-
-/// Free blocks are out of bounds for AddressSanitizer, but for their first word.
-#[cfg(asan)]
-pub(crate) mod asan {
-    unsafe extern "C" {
-        fn __asan_poison_memory_region(address: *const u8, bytes: usize);
-        fn __asan_unpoison_memory_region(address: *const u8, bytes: usize);
-    }
-
-    pub(crate) fn poison(address: *const u8, bytes: usize) {
-        // SAFETY: changes only the sanitizer's own notes about addresses in the arena.
-        unsafe { __asan_poison_memory_region(address, bytes) };
-    }
-
-    pub(crate) fn unpoison(address: *const u8, bytes: usize) {
-        // SAFETY: as above.
-        unsafe { __asan_unpoison_memory_region(address, bytes) };
     }
 }

@@ -1,4 +1,4 @@
-//! Many lookups side by side: while one waits for memory, the others go on.
+//! Batches of lookups: while one waits for memory, the others proceed.
 
 use crate::arena::HALF_LINE_BYTES;
 use crate::key::{Key, LeafKey};
@@ -7,12 +7,12 @@ use crate::path::Trail;
 use crate::tree::Tree;
 use crate::view::View;
 
-/// Bytes of a cache line: a leaf of more than one is asked for in two steps.
+/// Bytes of a cache line. A larger leaf is prefetched in two steps.
 const LINE_BYTES: usize = 64;
 
 impl<'a, K: LeafKey> View<'a, K> {
-    /// Looks all `queries` up; `out[i]` is the leaf of `queries[i]`. First all go down their trees in step, each asking
-    /// for its next vertex before any waits for it; then the leaves that were reached are compared.
+    /// Looks up all `queries`; `out[i]` becomes the leaf of `queries[i]`. All lookups descend in step, each prefetching
+    /// its next vertex. Then the leaves are compared with the keys.
     ///
     /// # Panics
     /// When `out` is shorter than `queries`.
@@ -23,7 +23,7 @@ impl<'a, K: LeafKey> View<'a, K> {
         }
     }
 
-    /// Finds for all `queries` the only leaf that can have the key ([`View::candidate`]), as [`View::get_batch`] does.
+    /// Like [`View::get_batch`], but finds [`View::candidate`] for each query.
     ///
     /// # Panics
     /// When `out` is shorter than `queries`.
@@ -33,30 +33,30 @@ impl<'a, K: LeafKey> View<'a, K> {
             let mut trails = [Trail::default(); BATCH_MAX];
             self.trails(queries.iter().map(|(tree, key)| (*tree, key)), &mut trails);
             for (out, trail) in out.iter_mut().zip(&trails).take(queries.len()) {
-                *out = self.reached(trail);
+                *out = self.trail_leaf(trail);
             }
         }
     }
 
-    /// Goes down with all `queries` side by side, as [`View::trail`] does with one; the leaves that are reached are on
-    /// their way into the cache. What is beyond the first [`BATCH_MAX`], or has no place in `out`, is left out.
+    /// Descends with all `queries` in step, as [`View::trail`] does with one, and prefetches their leaves. Queries
+    /// after the first [`BATCH_MAX`], or without room in `out`, are ignored.
     pub fn trails<'k>(self, queries: impl Iterator<Item = (Tree, &'k Key)>, out: &mut [Trail]) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if std::arch::is_x86_feature_detected!("popcnt") {
-            // SAFETY: the processor has the instruction that this is compiled for.
+            // SAFETY: the processor has the instruction that this function is compiled for.
             return unsafe { self.trails_with_popcnt(queries, out) };
         }
         self.trails_in_step(queries, out);
     }
 
-    /// [`View::trails`] for processors that count bits in one instruction, which every branch on the way needs.
+    /// [`View::trails`] for processors that count bits in one instruction, which each branch needs once.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     #[target_feature(enable = "popcnt")]
     fn trails_with_popcnt<'k>(self, queries: impl Iterator<Item = (Tree, &'k Key)>, out: &mut [Trail]) {
         self.trails_in_step(queries, out);
     }
 
-    // Always, so that it is compiled for what the processor has.
+    // Always inlined, so that it is compiled for the caller's instruction set.
     #[inline(always)]
     fn trails_in_step<'k>(self, queries: impl Iterator<Item = (Tree, &'k Key)>, out: &mut [Trail]) {
         let arena = self.arena();
@@ -77,28 +77,28 @@ impl<'a, K: LeafKey> View<'a, K> {
         while pending_count > 0 {
             assert!(rounds <= crate::limits::KEY_SYMBOLS_MAX + 1, "no tree is so deep: it is stale");
             rounds += 1;
-            let mut kept = 0;
+            let mut kept_count = 0;
             for slot in 0..pending_count {
                 let index = pending[slot];
                 let trail = &mut out[usize::from(index)];
                 let Some(key) = keys[usize::from(index)] else { continue };
                 let handle = trail.leaf;
-                let word = arena.word(handle);
-                if word.is_leaf() {
-                    if word.len() + 4 > LINE_BYTES {
+                let header = arena.header(handle);
+                if header.is_leaf() {
+                    if header.len() + 4 > LINE_BYTES {
                         arena.prefetch(handle, LINE_BYTES);
                     }
                     continue;
                 }
-                assert!(word.is_branch(), "no vertex: the tree is stale");
-                let child = self.step(handle, word, key, trail);
+                assert!(header.is_branch(), "no vertex: the tree is stale");
+                let child = self.step(handle, header, key, trail);
                 arena.prefetch(child, 0);
                 arena.prefetch(child, HALF_LINE_BYTES);
                 trail.leaf = child;
-                pending[kept] = index;
-                kept += 1;
+                pending[kept_count] = index;
+                kept_count += 1;
             }
-            pending_count = kept;
+            pending_count = kept_count;
         }
     }
 }

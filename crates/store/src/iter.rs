@@ -8,9 +8,9 @@ use crate::view::View;
 /// the next leaf, never more than a key has symbols.
 pub struct Leaves<'a, K> {
     view: View<'a, K>,
-    /// Branches and the child of each that comes next.
+    /// Branches, each with the index of its next child.
     stack: Vec<(u32, u8)>,
-    /// A vertex all of whose leaves come before those of the stack.
+    /// A vertex whose leaves all come before those of the stack.
     next: Option<u32>,
 }
 
@@ -28,16 +28,16 @@ impl<'a, K: LeafKey> Leaves<'a, K> {
         let difference = view.difference(view.nearest(tree, key), key);
         let stop = difference.map_or(usize::MAX, |difference| difference.offset);
         let mut handle = tree.to_bits();
-        let mut word = arena.word(handle);
-        while word.is_branch() && word.offset() < stop {
-            let index = word.rank(key.mark(word.offset()));
+        let mut header = arena.header(handle);
+        while header.is_branch() && header.offset() < stop {
+            let index = header.rank(key.mark(header.offset()));
             leaves.stack.push((handle, index as u8 + 1));
             handle = arena.child(handle, index);
-            word = arena.word(handle);
+            header = arena.header(handle);
         }
         match difference {
-            Some(difference) if word.is_branch() && word.offset() == difference.offset => {
-                leaves.stack.push((handle, word.rank(difference.mark) as u8));
+            Some(difference) if header.is_branch() && header.offset() == difference.offset => {
+                leaves.stack.push((handle, header.rank(difference.mark) as u8));
             }
             Some(difference) if difference.other < difference.mark => {}
             _ => leaves.next = Some(handle),
@@ -55,14 +55,14 @@ impl<'a, K: LeafKey> Iterator for Leaves<'a, K> {
             Some(handle) => handle,
             None => loop {
                 let (branch, index) = self.stack.last_mut()?;
-                if usize::from(*index) < arena.word(*branch).count() {
+                if usize::from(*index) < arena.header(*branch).count() {
                     *index += 1;
                     break arena.child(*branch, usize::from(*index) - 1);
                 }
                 self.stack.pop();
             },
         };
-        while arena.word(handle).is_branch() {
+        while arena.header(handle).is_branch() {
             assert!(self.stack.len() <= crate::limits::KEY_SYMBOLS_MAX, "no tree is so deep: it is stale");
             self.stack.push((handle, 1));
             handle = arena.child(handle, 0);

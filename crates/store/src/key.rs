@@ -11,23 +11,22 @@ const WORDS: usize = (KEY_SYMBOLS_MAX + 1).div_ceil(8);
 /// A string of at most [`KEY_SYMBOLS_MAX`] symbols, each less than [`SYMBOL_COUNT`].
 ///
 /// Keys are ordered symbol by symbol; a key that is a prefix of another comes first. A key is big (584 bytes) and
-/// meant to be reused: [`Key::clear`] costs what the key is long.
+/// meant to be reused. The cost of [`Key::clear`] is proportional to the key's length.
 #[derive(Clone)]
 pub struct Key {
-    /// Each symbol plus one; the end of the key is a zero, and so is everything behind it. So a step of the descent
-    /// needs no test of the length.
+    /// Each symbol plus one, then zeros. So a step of the descent needs no test of the length.
     marks: [u8; WORDS * 8],
     len: usize,
 }
 
-/// What bytes are in keys: one or two symbols each.
+/// Maps each byte to one or two symbols.
 pub struct Alphabet {
-    /// As in a key, each symbol plus one; 0 for the second of an byte that is one symbol.
+    /// Each symbol plus one, as in a key. The second is 0 for a byte with one symbol.
     marks: [[u8; 2]; 256],
 }
 
 impl Alphabet {
-    /// The symbols of each byte.
+    /// Builds the alphabet from the symbols of each byte.
     ///
     /// # Panics
     /// When a symbol is not less than [`SYMBOL_COUNT`].
@@ -48,7 +47,7 @@ impl Alphabet {
         Self { marks }
     }
 
-    /// The symbols of an byte.
+    /// The symbols of a byte.
     #[inline]
     #[must_use]
     pub const fn symbols(&self, byte: u8) -> (u8, Option<u8>) {
@@ -57,17 +56,17 @@ impl Alphabet {
     }
 }
 
-/// How the key of a leaf is found in the leaf's bytes: leaves carry their keys, the tree does not.
+/// Extracts the key of a leaf from its bytes. Only leaves store keys; branches do not.
 pub trait LeafKey {
     /// Writes the key of `leaf` into `key`, which is empty. Equal bytes must always give equal keys.
     fn write_key(leaf: &[u8], key: &mut Key);
 
-    /// The first place in which the key of `leaf` differs from `key`, and the leaf's symbol there, `None` behind its
-    /// end; `None` for equal keys. Override it where that can be told without making the leaf's key.
+    /// The first index at which the key of `leaf` differs from `key`, and the leaf's symbol there (`None` after its
+    /// end). Returns `None` for equal keys. Override this if it is possible without building the leaf's key.
     fn mismatch(leaf: &[u8], key: &Key) -> Option<(usize, Option<u8>)> {
-        let mut own = Key::new();
-        Self::write_key(leaf, &mut own);
-        key.mismatch(&own).map(|at| (at, own.symbol(at)))
+        let mut leaf_key = Key::new();
+        Self::write_key(leaf, &mut leaf_key);
+        key.mismatch(&leaf_key).map(|at| (at, leaf_key.symbol(at)))
     }
 
     /// Whether `key` is the key of `leaf`.
@@ -96,8 +95,8 @@ impl Key {
     /// Appends one symbol.
     ///
     /// # Panics
-    /// When `symbol` is not less than [`SYMBOL_COUNT`], or the key has [`KEY_SYMBOLS_MAX`] symbols already: both are
-    /// errors of the code that makes keys, which bounds the names that it makes them from.
+    /// When `symbol` is not less than [`SYMBOL_COUNT`], or the key has [`KEY_SYMBOLS_MAX`] symbols already. Callers
+    /// bound the names from which they build keys.
     #[inline]
     pub fn push(&mut self, symbol: u8) {
         assert!(symbol < SYMBOL_COUNT, "symbol out of range");
@@ -109,22 +108,22 @@ impl Key {
     /// Appends the symbols of `bytes`.
     ///
     /// # Panics
-    /// When that might be more than [`KEY_SYMBOLS_MAX`] symbols, two for each byte; see [`Key::push`].
+    /// When the key might exceed [`KEY_SYMBOLS_MAX`] symbols, counting two for each byte; see [`Key::push`].
     #[inline]
     pub fn push_bytes(&mut self, bytes: &[u8], alphabet: &Alphabet) {
-        let room = self.marks[..KEY_SYMBOLS_MAX].get_mut(self.len..self.len + 2 * bytes.len());
-        let room = room.expect("key too long");
+        let free = self.marks[..KEY_SYMBOLS_MAX].get_mut(self.len..self.len + 2 * bytes.len());
+        let free = free.expect("key too long");
         let mut len = 0;
         for &byte in bytes {
             let marks = alphabet.marks[usize::from(byte)];
-            // The second place is that of the next byte when this one has none: it was zero, and is.
-            room[len..len + 2].copy_from_slice(&marks);
+            // If this byte has one symbol, the second is 0, and the next byte overwrites it.
+            free[len..len + 2].copy_from_slice(&marks);
             len += 1 + usize::from(marks[1] != 0);
         }
         self.len += len;
     }
 
-    /// The symbol at `index`, if the key is that long.
+    /// The symbol at `index`, if the key is long enough.
     pub fn symbol(&self, index: usize) -> Option<u8> {
         self.marks[..self.len].get(index).map(|mark| mark - 1)
     }
@@ -134,12 +133,12 @@ impl Key {
         self.marks[..self.len].iter().map(|mark| mark - 1)
     }
 
-    /// Drops all symbols.
+    /// Removes all symbols.
     pub fn clear(&mut self) {
         self.truncate(0);
     }
 
-    /// Drops all symbols from `len` on; nothing if the key is not that long.
+    /// Shortens the key to `len` symbols, if it is longer.
     pub fn truncate(&mut self, len: usize) {
         if len < self.len {
             self.marks[len..self.len].fill(0);
@@ -147,19 +146,19 @@ impl Key {
         }
     }
 
-    /// Makes this key equal to `other`; costs what the two are long.
+    /// Copies `other`. The cost is proportional to the lengths of both keys.
     pub fn copy_from(&mut self, other: &Key) {
         self.truncate(other.len);
         self.marks[..other.len].copy_from_slice(&other.marks[..other.len]);
         self.len = other.len;
     }
 
-    /// Whether this key is `other` or begins it.
+    /// Whether this key equals `other` or is a prefix of it.
     pub fn is_prefix_of(&self, other: &Key) -> bool {
         self.len <= other.len && self.marks[..self.len] == other.marks[..self.len]
     }
 
-    /// The mark at `index`: the symbol plus one, 0 at the end of the key and behind it.
+    /// The mark at `index`: the symbol plus one, or 0 at or after the end of the key.
     #[inline]
     pub(crate) fn mark(&self, index: usize) -> u8 {
         self.marks.get(index).copied().unwrap_or(0)
@@ -168,11 +167,11 @@ impl Key {
     /// Index of the first mark that differs, `None` for equal keys.
     #[inline]
     pub fn mismatch(&self, other: &Key) -> Option<usize> {
-        // The end mark of the longer key decides at the latest, so comparing up to it is enough.
-        let words = self.len.max(other.len) / 8 + 1;
-        let (mine, _) = self.marks.as_chunks::<8>();
-        let (theirs, _) = other.marks.as_chunks::<8>();
-        for (index, (a, b)) in mine.iter().zip(theirs).take(words).enumerate() {
+        // Keys differ at the end mark of the longer one at the latest, so the comparison stops there.
+        let word_count = self.len.max(other.len) / 8 + 1;
+        let (chunks, _) = self.marks.as_chunks::<8>();
+        let (other_chunks, _) = other.marks.as_chunks::<8>();
+        for (index, (a, b)) in chunks.iter().zip(other_chunks).take(word_count).enumerate() {
             let difference = u64::from_le_bytes(*a) ^ u64::from_le_bytes(*b);
             if difference != 0 {
                 return Some(index * 8 + difference.trailing_zeros() as usize / 8);

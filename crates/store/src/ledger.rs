@@ -1,4 +1,4 @@
-//! What each version allocated and replaced: the open version, the sealed ones, and retired blocks.
+//! Records the blocks that each version allocated and replaced, and the retired blocks.
 //!
 //! - A block of the open version lies behind the tail that the version began with, or carries the open mark and is in
 //!   `allocated`. It may be changed in place, and is freed immediately when it is discarded.
@@ -10,15 +10,15 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::arena::{Arena, Owned};
+use crate::arena::{Arena, OwnedBlock};
 use crate::limits::{RECLAIM_STEP_MAX, VERSIONS_MAX};
 use crate::mapping::Mapping;
 use crate::qsbr::Domain;
 use crate::space::{Release, Space};
 use crate::tree::{Tree, Version};
-use crate::vertex::{OPEN, Word};
+use crate::vertex::{BlockHeader, OPEN};
 
-/// No space for what a version wants to keep. Nothing was changed by the call that says so.
+/// There is no space. The call has changed nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Full {
     /// The arena's reserve is used up, or the operating system gives no more memory. Readers that hold old versions may
@@ -32,14 +32,14 @@ impl std::fmt::Display for Full {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Full::Arena => "the arena of the store is full",
-            Full::Leaf => "a leaf is longer than the store takes",
+            Full::Leaf => "a leaf is too long for the store",
         })
     }
 }
 
 impl std::error::Error for Full {}
 
-/// What one version changed.
+/// The changes of one version.
 #[derive(Default)]
 struct Changes {
     /// The tail when the version began.
@@ -60,7 +60,7 @@ struct Sealed {
 }
 
 /// Blocks and trees that became unreachable when `epoch` was published.
-struct Batch {
+struct RetiredBatch {
     epoch: u64,
     replaced: Vec<u32>,
     dropped: Vec<(Tree, usize)>,
@@ -72,7 +72,7 @@ pub(crate) struct Ledger {
     domain: Arc<Domain>,
     open: Changes,
     sealed: VecDeque<Sealed>,
-    retired: VecDeque<Batch>,
+    retired: VecDeque<RetiredBatch>,
     retired_granules: usize,
     retired_trees: usize,
     /// Granules that were ever retired.
@@ -81,7 +81,7 @@ pub(crate) struct Ledger {
     live_granules: u64,
     /// Granules that were ever allocated.
     allocated_granules: u64,
-    /// Roots of parts of dropped trees whose grace period has passed: a stack, so that freeing can stop anywhere.
+    /// A stack of roots in dropped trees that no reader uses any more. Freeing can stop after any of them.
     freeing: Vec<u32>,
     published: (Version, Tree),
     newest: Version,
@@ -125,7 +125,7 @@ impl Ledger {
         self.retired_granules
     }
 
-    /// Dropped trees that are not freed whole yet, those of unpublished versions left out.
+    /// Dropped trees of published versions that are not completely freed yet.
     pub(crate) fn retired_trees(&self) -> usize {
         self.retired_trees + usize::from(!self.freeing.is_empty())
     }
@@ -140,12 +140,12 @@ impl Ledger {
         self.allocated_granules
     }
 
-    /// Whether [`Ledger::release_free`] would give enough memory back to be worth its walk over the arena.
+    /// Whether [`Ledger::release_free`] would return enough memory to be worth its walk over the arena.
     pub(crate) fn is_release_due(&self) -> bool {
         self.space.is_release_due()
     }
 
-    /// Gives the memory of free blocks back to the operating system, as far as they lie side by side.
+    /// Returns the memory of adjacent free blocks to the operating system.
     pub(crate) fn release_free(&mut self) {
         if self.space.is_release_due() {
             self.merge(Release::AllOf);
@@ -173,7 +173,7 @@ impl Ledger {
     // The open version.
 
     /// Takes a block for the open version.
-    pub(crate) fn allocate(&mut self, granules: usize) -> Result<Owned, Full> {
+    pub(crate) fn allocate(&mut self, granules: usize) -> Result<OwnedBlock, Full> {
         let handle = match self.space.take(granules) {
             Some(handle) => handle,
             None => self.allocate_slowly(granules)?,
@@ -185,7 +185,7 @@ impl Ledger {
             OPEN
         };
         // SAFETY: fresh from the allocator: no tree holds it.
-        let block = unsafe { Owned::assume(handle, mark) };
+        let block = unsafe { OwnedBlock::assume(handle, mark) };
         self.arena().set_fresh(&block, granules);
         self.live_granules = self.live_granules.wrapping_add(granules as u64);
         self.allocated_granules += granules as u64;
@@ -214,11 +214,11 @@ impl Ledger {
         Err(Full::Arena)
     }
 
-    /// Merges free blocks. What `allocated` of the open version lists may be free: such blocks may vanish into greater
-    /// ones.
+    /// Merges free blocks. First removes free blocks from `allocated` of the open version, because merging may swallow
+    /// them.
     fn merge(&mut self, release: Release) {
         let arena = self.arena();
-        self.open.allocated.retain(|handle| arena.word(*handle).is_marked());
+        self.open.allocated.retain(|handle| arena.header(*handle).is_marked());
         self.open.allocated.sort_unstable();
         self.open.allocated.dedup();
         let mut barriers: Vec<usize> = self.sealed.iter().map(|sealed| sealed.changes.start).collect();
@@ -226,24 +226,24 @@ impl Ledger {
         self.space.merge(&barriers, release);
     }
 
-    fn is_open(&self, handle: u32, word: Word) -> bool {
-        handle as usize >= self.open.start || word.is_marked()
+    fn is_open(&self, handle: u32, header: BlockHeader) -> bool {
+        handle as usize >= self.open.start || header.is_marked()
     }
 
     /// The right to change a block, if it belongs to the open version.
-    pub(crate) fn own(&self, handle: u32) -> Option<Owned> {
-        let word = self.arena().word(handle);
+    pub(crate) fn owned(&self, handle: u32) -> Option<OwnedBlock> {
+        let header = self.arena().header(handle);
         // SAFETY: the open version allocated the block and no reader sees that version. Views of the writer
         // borrow the store, so none lives while the block is changed.
-        self.is_open(handle, word).then(|| unsafe { Owned::assume(handle, word.0 & OPEN) })
+        self.is_open(handle, header).then(|| unsafe { OwnedBlock::assume(handle, header.0 & OPEN) })
     }
 
     /// Discards a block.
     pub(crate) fn discard(&mut self, handle: u32) {
-        let granules = self.arena().word(handle).granules();
+        let granules = self.arena().header(handle).granules();
         self.live_granules = self.live_granules.wrapping_sub(granules as u64);
-        match self.own(handle) {
-            Some(block) => self.space.give(block),
+        match self.owned(handle) {
+            Some(block) => self.space.free_block(block),
             None => {
                 self.open.replaced_granules += granules;
                 self.open.replaced.push(handle);
@@ -251,11 +251,11 @@ impl Ledger {
         }
     }
 
-    /// Gives a block back that was allocated for nothing.
-    pub(crate) fn give_back(&mut self, block: Owned) {
-        let granules = self.arena().word(block.handle()).granules();
+    /// Frees a block that was allocated but not used.
+    pub(crate) fn free_unused(&mut self, block: OwnedBlock) {
+        let granules = self.arena().header(block.handle()).granules();
         self.live_granules = self.live_granules.wrapping_sub(granules as u64);
-        self.space.give(block);
+        self.space.free_block(block);
     }
 
     /// Drops a whole tree of this many granules.
@@ -269,17 +269,17 @@ impl Ledger {
 
     /// Closes the open version.
     pub(crate) fn seal(&mut self, root: Tree) -> Version {
-        assert!(self.sealed.len() < VERSIONS_MAX, "sealed versions pile up unpublished");
+        assert!(self.sealed.len() < VERSIONS_MAX, "too many sealed versions are unpublished");
         let arena = self.arena();
-        // A block that is listed twice has lost its mark when it is met again, a free one has none.
+        // A block that is listed twice has lost its mark the second time, and a free block has no mark.
         self.open.allocated.retain(|handle| {
-            let word = arena.word(*handle);
-            if word.is_marked() {
+            let header = arena.header(*handle);
+            if header.is_marked() {
                 // SAFETY: marked, so it belongs to the version that is open until this function returns.
-                let block = unsafe { Owned::assume(*handle, 0) };
-                arena.set_word(&block, word);
+                let block = unsafe { OwnedBlock::assume(*handle, 0) };
+                arena.set_header(&block, header);
             }
-            word.is_marked()
+            header.is_marked()
         });
         self.newest = Version(self.newest.0 + 1);
         let changes = self.take_open();
@@ -305,7 +305,7 @@ impl Ledger {
             self.retired_trees += dropped.len();
             replaced_count += replaced.len();
             if !(replaced.is_empty() && dropped.is_empty()) {
-                self.retired.push_back(Batch { epoch: 0, replaced, dropped });
+                self.retired.push_back(RetiredBatch { epoch: 0, replaced, dropped });
             }
             count += 1;
         }
@@ -313,7 +313,7 @@ impl Ledger {
             return;
         }
         let (version, root) = self.published;
-        // Readers go from the root published before to this one: what lay between was let go under this epoch too.
+        // Readers go from the previously published root to this one, so blocks of versions in between retire now too.
         self.retired.range_mut(retired_before..).for_each(|batch| batch.epoch = version.0);
         self.domain.publish(root.to_bits(), version.0);
         self.reclaim(RECLAIM_STEP_MAX.max(2 * replaced_count));
@@ -338,8 +338,8 @@ impl Ledger {
         for changes in versions {
             first_start.get_or_insert(changes.start);
             for handle in changes.allocated {
-                // What is free was freed by its own version, or is listed twice.
-                if !self.arena().word(handle).is_free() {
+                // A free block was freed by its own version, or is listed twice.
+                if !self.arena().header(handle).is_free() {
                     self.undo_block(handle);
                 }
             }
@@ -352,12 +352,12 @@ impl Ledger {
     fn undo_block(&mut self, handle: u32) {
         // SAFETY: allocated by a version that was never published and is being dropped: no reader has seen it, and the
         // writer's own views borrow the store.
-        self.space.give(unsafe { Owned::assume(handle, 0) });
+        self.space.free_block(unsafe { OwnedBlock::assume(handle, 0) });
     }
 
     // Retired blocks.
 
-    /// Frees at most `step` blocks that no reader can hold any more. True when there are more of them.
+    /// Frees at most `step` blocks that no reader can use any more. Returns whether there are more.
     pub(crate) fn reclaim(&mut self, step: usize) -> bool {
         if self.retired.is_empty() && self.freeing.is_empty() {
             return false;
@@ -372,10 +372,10 @@ impl Ledger {
                 return false;
             };
             if let Some(handle) = batch.replaced.pop() {
-                self.retired_granules -= self.space.arena().word(handle).granules();
+                self.retired_granules -= self.space.arena().header(handle).granules();
                 // SAFETY: retired by a version published under an epoch that every reader has passed, so no published
                 // root that anyone holds leads to it.
-                self.space.give(unsafe { Owned::assume(handle, 0) });
+                self.space.free_block(unsafe { OwnedBlock::assume(handle, 0) });
             } else if let Some((tree, granules)) = batch.dropped.pop() {
                 // No reader uses it any more. The rest is freed in steps.
                 self.retired_granules -= granules;
@@ -391,13 +391,13 @@ impl Ledger {
     /// Frees one block of a dropped tree; its children are next.
     fn free_dropped(&mut self, handle: u32) {
         let arena = self.arena();
-        let word = arena.word(handle);
-        assert!(!word.is_free(), "a dropped tree holds a free block");
-        if word.is_branch() {
-            self.freeing.extend((0..word.count()).map(|index| arena.child(handle, index)));
+        let header = arena.header(handle);
+        assert!(!header.is_free(), "a dropped tree holds a free block");
+        if header.is_branch() {
+            self.freeing.extend((0..header.count()).map(|index| arena.child(handle, index)));
         }
         // SAFETY: the tree was dropped by a version published under an epoch that every reader has passed, and a tree
         // owns all below its root.
-        self.space.give(unsafe { Owned::assume(handle, 0) });
+        self.space.free_block(unsafe { OwnedBlock::assume(handle, 0) });
     }
 }

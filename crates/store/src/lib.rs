@@ -1,8 +1,8 @@
 //! Versioned ordered maps in one arena.
 //!
-//! A store holds many trees, each an ordered map from keys to leaves. A leaf is a string of bytes that carries its own
-//! key ([`LeafKey`]); what it means is not known here. One writer changes trees and publishes versions; readers take
-//! the newest version with one load and wait for nobody. There is no I/O, no clock and no random source.
+//! A store holds many trees, each an ordered map from keys to leaves. A leaf is a string of bytes that contains its own
+//! key ([`LeafKey`]); the store does not know its meaning. One writer changes trees and publishes versions. Readers
+//! take the newest version with one load and never wait. There is no I/O, no clock and no random source.
 //!
 //! ```text
 //!   writer   put, remove, drop_tree --> seal --> (a queue of sealed versions) --> publish --> retired --> free
@@ -26,9 +26,9 @@
 //! With `--cfg asan` free blocks of the arena are out of bounds for the sanitizer. Under miri the arena is an
 //! allocation.
 //!
-//! This is the only crate of the core with `unsafe`: `mapping.rs` gets the addresses, `arena.rs` argues reads and
-//! writes, `ahead.rs` touches what comes next, and `batch.rs` calls what is compiled for an instruction that it has
-//! asked the processor for.
+//! This is the only crate of the core with `unsafe`: `mapping.rs` reserves addresses, `arena.rs` argues reads and
+//! writes, `prefault.rs` touches pages before their first use, and `batch.rs` calls code for an optional instruction
+//! after it checked that the processor has it.
 #![deny(unsafe_op_in_unsafe_fn)]
 
 #[cfg(not(target_pointer_width = "64"))]
@@ -36,21 +36,22 @@ compile_error!("the arena reserves up to 32 GiB of addresses: a 64-bit target is
 
 pub mod limits;
 
-// What is kept: keys, blocks, and the addresses they lie at.
+// Keys, blocks, and their addresses.
 mod arena;
 mod key;
 mod mapping;
 mod prefault;
+mod size_class;
 mod space;
 mod vertex;
 
-// Writing: versions, trees, the store that ties them together.
+// Writing: versions, trees, and the store.
 mod edit;
 mod ledger;
 mod store;
 mod tree;
 
-// Publishing, and when memory may be used again.
+// Publishing, and the reuse of memory.
 #[cfg(not(loom))]
 #[expect(unreachable_pub, reason = "public for the model checker only, see below")]
 mod qsbr;

@@ -1,11 +1,11 @@
-//! Address space from the operating system: reserved whole, usable step by step.
+//! Address space from the operating system: reserved at once, committed in steps.
 
 use std::ptr::NonNull;
 
 /// The operating system did not give the address space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReserveError {
-    /// What was asked for.
+    /// The requested size.
     pub bytes: usize,
     /// The operating system's error number.
     pub os_error: i32,
@@ -19,7 +19,7 @@ impl std::fmt::Display for ReserveError {
 
 impl std::error::Error for ReserveError {}
 
-/// The largest page that the arena hopes for; the arena begins at a multiple of it.
+/// The size of a huge page. The arena starts at a multiple of it.
 pub(crate) const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// A range of addresses. Nothing in it may be touched before [`Mapping::commit`] has covered it.
@@ -27,7 +27,7 @@ pub(crate) struct Mapping {
     base: NonNull<u8>,
     bytes: usize,
     #[cfg(not(miri))]
-    whole: (NonNull<u8>, usize),
+    reserved: (NonNull<u8>, usize),
 }
 
 // SAFETY: a mapping is a range of addresses that belongs to nobody else and stays where it is until it is dropped; its
@@ -43,19 +43,19 @@ impl Mapping {
         let whole_bytes = bytes + HUGE_PAGE_BYTES;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: an anonymous private mapping at an address of the kernel's choice touches no memory that exists.
-        let whole = unsafe { libc::mmap(std::ptr::null_mut(), whole_bytes, libc::PROT_NONE, flags, -1, 0) };
-        let Some(whole) = NonNull::new(whole.cast::<u8>()).filter(|_| whole != libc::MAP_FAILED) else {
+        let reserved = unsafe { libc::mmap(std::ptr::null_mut(), whole_bytes, libc::PROT_NONE, flags, -1, 0) };
+        let Some(reserved) = NonNull::new(reserved.cast::<u8>()).filter(|_| reserved != libc::MAP_FAILED) else {
             return Err(ReserveError { bytes, os_error: std::io::Error::last_os_error().raw_os_error().unwrap_or(0) });
         };
-        let skip = whole.align_offset(HUGE_PAGE_BYTES);
+        let skip = reserved.align_offset(HUGE_PAGE_BYTES);
         debug_assert!(skip < HUGE_PAGE_BYTES);
         // SAFETY: `skip` is less than the bytes that were asked for on top, so the sum stays in the mapping.
-        let base = unsafe { whole.add(skip) };
+        let base = unsafe { reserved.add(skip) };
         if huge_pages {
             // SAFETY: the range lies in the mapping just made. The advice may fail without harm: pages stay small.
             unsafe { libc::madvise(base.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
         }
-        Ok(Self { base, bytes, whole: (whole, whole_bytes) })
+        Ok(Self { base, bytes, reserved: (reserved, whole_bytes) })
     }
 
     /// Makes the bytes `from..to` (multiples of the page size) readable and writable; they are zero. False when the
@@ -68,11 +68,11 @@ impl Mapping {
         }
     }
 
-    /// Gives the memory behind `from..to` back; the bytes are zero when they are next touched. Rounds inward to
+    /// Returns the memory of `from..to` to the operating system. The bytes are zero at their next use. Rounds inward to
     /// multiples of `page_bytes`, so nothing outside the range changes.
     ///
     /// # Safety
-    /// Nothing reads the range meanwhile, and nobody cares what is in it.
+    /// Nothing reads the range meanwhile, and its contents are not needed any more.
     pub(crate) unsafe fn release(&self, from: usize, to: usize, page_bytes: usize) {
         let (from, to) = (from.next_multiple_of(page_bytes), to / page_bytes * page_bytes);
         if from < to {
@@ -87,14 +87,14 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         #[cfg(asan)]
-        crate::arena::asan::unpoison(self.base.as_ptr(), self.bytes);
+        asan::unpoison(self.base.as_ptr(), self.bytes);
         // SAFETY: the range is the one that `reserve` mapped. Every view, reader and frozen version holds the mapping
         // by reference or reference count, so none is left.
-        unsafe { libc::munmap(self.whole.0.as_ptr().cast(), self.whole.1) };
+        unsafe { libc::munmap(self.reserved.0.as_ptr().cast(), self.reserved.1) };
     }
 }
 
-/// Miri knows no mmap: there the arena is an ordinary allocation, at most 32 MiB of it.
+/// Miri does not support mmap. There the arena is an ordinary allocation of at most 32 MiB.
 #[cfg(miri)]
 impl Mapping {
     fn layout(bytes: usize) -> std::alloc::Layout {
@@ -115,7 +115,7 @@ impl Mapping {
     }
 
     /// # Safety
-    /// None; it has the contract of the other one.
+    /// No requirements here; the signature is that of the real one.
     pub(crate) unsafe fn release(&self, _from: usize, _to: usize, _page_bytes: usize) {}
 }
 
@@ -128,14 +128,33 @@ impl Drop for Mapping {
 }
 
 impl Mapping {
-    /// Where the range begins.
+    /// The start of the range.
     pub(crate) fn base(&self) -> NonNull<u8> {
         self.base
     }
 
-    /// How long the range is.
+    /// The length of the range in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
+    }
+}
+
+/// Marks free blocks, except their first word, as out of bounds for AddressSanitizer.
+#[cfg(asan)]
+pub(crate) mod asan {
+    unsafe extern "C" {
+        fn __asan_poison_memory_region(address: *const u8, bytes: usize);
+        fn __asan_unpoison_memory_region(address: *const u8, bytes: usize);
+    }
+
+    pub(crate) fn poison(address: *const u8, bytes: usize) {
+        // SAFETY: changes only the sanitizer's own notes about addresses in the arena.
+        unsafe { __asan_poison_memory_region(address, bytes) };
+    }
+
+    pub(crate) fn unpoison(address: *const u8, bytes: usize) {
+        // SAFETY: as above.
+        unsafe { __asan_unpoison_memory_region(address, bytes) };
     }
 }
 
@@ -156,7 +175,7 @@ mod tests {
             flags.expect("the mapping is listed").split_whitespace().any(|flag| flag == "hg")
         };
         if std::fs::metadata("/sys/kernel/mm/transparent_hugepage").is_err() {
-            println!("skipped: transparent huge pages are not there");
+            skip::platform("transparent huge pages");
             return;
         }
         for is_wanted in [true, false] {

@@ -1,21 +1,20 @@
-//! What one descent tells about the place of a key.
+//! The results of one descent: the position of a key in a tree.
 
 use crate::limits::{PREFIXES_MAX, TRAIL_ENDS_MAX};
 use std::mem::MaybeUninit;
 
-/// The place of a key in a tree, as [`crate::View::locate`] found it. Big (2 KiB) and meant to be reused while one
-/// version is read.
+/// The position of a key in a tree, found by [`crate::View::locate`]. It is big (2 KiB); reuse it within one version.
 pub struct Path<'a> {
     pub(crate) exact: Option<&'a [u8]>,
     pub(crate) pred: Option<&'a [u8]>,
     pub(crate) succ: Option<&'a [u8]>,
-    /// The first `len` are set; nothing is written for the others, since hardly any name has many ancestors.
+    /// The first `len` entries are set. The others stay uninitialized, because few names have many ancestors.
     prefixes: [MaybeUninit<&'a [u8]>; PREFIXES_MAX],
     len: usize,
 }
 
 impl<'a> Path<'a> {
-    /// The path of nothing.
+    /// An empty path.
     pub const fn new() -> Self {
         Self { exact: None, pred: None, succ: None, prefixes: [const { MaybeUninit::uninit() }; PREFIXES_MAX], len: 0 }
     }
@@ -25,23 +24,22 @@ impl<'a> Path<'a> {
         self.exact
     }
 
-    /// The greatest leaf whose key is less than the key; not known when the leaf with the key was found at the end of a
-    /// [`Trail`].
+    /// The greatest leaf whose key is less than the key. Unknown if the leaf with the key was found by a [`Trail`].
     pub fn pred(&self) -> Option<&'a [u8]> {
         self.pred
     }
 
-    /// The least leaf whose key is greater than the key; known when the one before is.
+    /// The least leaf whose key is greater than the key. Unknown if the predecessor is unknown.
     pub fn succ(&self) -> Option<&'a [u8]> {
         self.succ
     }
 
-    /// The leaves whose keys are prefixes of the key and not equal to it, shortest first. When there are more than
-    /// [`PREFIXES_MAX`] of them, the last one here is still the longest of all, and those between are missing.
+    /// The leaves whose keys are proper prefixes of the key, shortest first. If there are more than [`PREFIXES_MAX`],
+    /// the last one is still the longest, and some before it are missing.
     pub fn prefixes(&self) -> &[&'a [u8]] {
         let set = &self.prefixes[..self.len];
-        // SAFETY: `push` sets an entry whenever it raises `len` to cover it, and nothing else raises `len`; a
-        // `MaybeUninit` has the layout of what it may hold.
+        // SAFETY: `push` sets an entry whenever it raises `len` to cover it, and nothing else raises `len`.
+        // `MaybeUninit<T>` has the layout of `T`.
         unsafe { std::slice::from_raw_parts(set.as_ptr().cast(), set.len()) }
     }
 
@@ -58,23 +56,23 @@ impl<'a> Path<'a> {
     }
 }
 
-/// The way that a key takes down a tree, as handles: where it ends, and where keys end on it. It belongs to the version
-/// that it was gone in, as a [`crate::Tree`] does.
+/// The descent of a key in a tree, as handles: the leaf at its end, and the leaves whose keys end on the way. Like a
+/// [`crate::Tree`], it is valid in one version.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Trail {
-    /// The leaf that was reached; 0 in an empty tree.
+    /// The leaf at the end of the descent; 0 in an empty tree.
     pub(crate) leaf: u32,
-    /// How many of `ends` are set, or more, when there was no room for all.
+    /// The number of keys that end on the way. It may exceed the length of `ends`, which then has only the first ones.
     pub(crate) end_count: u32,
-    /// The leaves whose keys end on the way: if the leaf that was reached has the key, they are its prefixes.
+    /// The leaves whose keys end on the way. If the reached leaf has the key, these keys are its prefixes.
     pub(crate) ends: [u32; TRAIL_ENDS_MAX],
 }
 
 impl Trail {
     #[inline]
-    pub(crate) fn pass(&mut self, end: u32) {
-        if let Some(place) = self.ends.get_mut(self.end_count as usize) {
-            *place = end;
+    pub(crate) fn push_end(&mut self, end: u32) {
+        if let Some(slot) = self.ends.get_mut(self.end_count as usize) {
+            *slot = end;
         }
         self.end_count += 1;
     }

@@ -1,4 +1,4 @@
-//! Memory that is touched before it is used.
+//! Touches memory before its first use.
 
 use std::ptr::NonNull;
 use std::sync::Weak;
@@ -8,14 +8,14 @@ use crate::mapping::HUGE_PAGE_BYTES;
 use crate::reader::Shared;
 use crate::vertex::GRANULE_BYTES;
 
-/// Has the kernel back the store's memory shortly before it is used, on another thread than the writer's.
+/// Makes the kernel provide the store's memory shortly before its first use, on another thread than the writer's.
 ///
 /// The first access to a huge page waits until the kernel has zeroed all of it: 0.2 ms, or 6 ms on a virtual machine
 /// whose hypervisor must find that memory first.
 pub struct Prefaulter {
     // Weak, so that it does not keep the memory of a dropped store.
     shared: Weak<Shared>,
-    /// Up to where pages were touched here.
+    /// The end of the pages touched so far.
     touched: usize,
 }
 
@@ -30,12 +30,11 @@ impl Prefaulter {
         self.shared.upgrade().is_some_and(|shared| self.next(&shared).is_some())
     }
 
-    /// Touches the huge page behind the one that was being filled when a version was last published, unless it was
-    /// touched here before. Whether it did.
+    /// Touches the huge page after the one that was in use at the last publication, unless that was done before.
+    /// Returns whether it touched a page.
     ///
-    /// Meanwhile the kernel lets nobody change what may be done with that memory, so the writer waits when it makes
-    /// more of it usable. A thread that gets a core only when nobody else wants it must not do this: preempted in the
-    /// middle, it keeps the writer waiting for as long as the cores are busy.
+    /// The kernel holds a lock meanwhile, so a writer that makes more memory usable must wait. Do not call this on a
+    /// thread of idle priority: if it is preempted meanwhile, the writer waits as long as the cores are busy.
     pub fn touch(&mut self) -> bool {
         let Some(shared) = self.shared.upgrade() else { return false };
         let Some(page) = self.next(&shared) else { return false };
@@ -45,29 +44,29 @@ impl Prefaulter {
         true
     }
 
-    /// Where the page begins that is to be touched next.
+    /// The start of the next page to touch.
     fn next(&self, shared: &Shared) -> Option<usize> {
         let filled = shared.tail.load(Ordering::Acquire) * GRANULE_BYTES / HUGE_PAGE_BYTES;
         let page = (filled + 1) * HUGE_PAGE_BYTES;
         let committed = shared.committed.load(Ordering::Relaxed) * GRANULE_BYTES;
-        // What has not filled one page may never need another.
+        // A store that has not filled one page may never need another.
         let is_due = filled > 0 && page >= self.touched && page + HUGE_PAGE_BYTES <= committed;
         is_due.then_some(page)
     }
 }
 
-/// Writes what is there already: to the kernel a write, to whoever writes there meanwhile nothing.
+/// Writes a byte without changing it. The kernel provides the page; a concurrent write is not lost.
 ///
 /// # Safety
 /// The address may be written to.
 unsafe fn touch(at: NonNull<u8>) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: the processor reads and writes the byte as one step, so it is the same after as before, whoever else
-    // writes it. Rust has nothing of that kind: its atomics may not be mixed with the writer's plain writes.
+    // SAFETY: the processor reads and writes the byte in one step, so no concurrent write to it is lost. Rust's atomics
+    // cannot do this: they must not be mixed with the writer's plain writes.
     unsafe {
         std::arch::asm!("lock or byte ptr [{at}], 0", at = in(reg) at.as_ptr(), options(nostack));
     }
-    // Elsewhere the writer touches first, as it would anyway.
+    // Elsewhere the writer itself touches the page first.
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = at;
 }

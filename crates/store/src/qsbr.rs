@@ -1,17 +1,17 @@
-//! Publication and quiescent-state-based reclamation: when may the writer reuse what a published version let go?
+//! Publication and quiescent-state-based reclamation: decides when the writer may reuse retired blocks.
 //!
-//! The writer publishes a root under an epoch, which grows. Each reader has a slot. In it stands the epoch that the
-//! reader saw when it last had no root in its hands, or that it is offline. What was let go under epoch `E` may be
-//! reused once every slot says `E` or later, or offline.
+//! The writer publishes each root under a growing epoch. Each reader has a slot. It contains the epoch that the reader
+//! saw when it last held no root, or says that the reader is offline. Blocks retired under epoch `E` may be reused once
+//! every slot says `E` or later, or offline.
 //!
 //! ```text
 //!   writer   root = R; epoch = E;              fence;  read the slots; reuse
 //!   reader   e = epoch; slot = e; [fence if it was offline]; read the root
 //! ```
 //!
-//! - A slot that says `E` or later: its reader read the epoch that was stored after the root, so its root is `R` or
-//!   newer, and what it did with older roots came before it stored the slot, which the writer read (acquire).
-//! - A slot that says offline though its reader is coming online: of the two fences one is first. If the reader's is,
+//! - A slot says `E` or later: its reader read the epoch, which was stored after the root, so its root is `R` or newer.
+//!   Its reads of older roots came before it stored the slot, which the writer read (acquire).
+//! - A slot says offline, but its reader is coming online: one of the two fences is first. If the reader's is,
 //!   the writer sees the slot. If the writer's is, the reader sees `R` or newer.
 //!
 //! `tests/loom.rs` checks this under every interleaving of a small program.
@@ -29,27 +29,28 @@ use std::sync::{Mutex, MutexGuard};
 
 use std::sync::PoisonError;
 
-/// What a slot says while its reader holds no root and promises nothing.
+/// The value of a slot whose reader holds no root.
 const OFFLINE: u64 = u64::MAX;
 
-/// One reader's word to the writer, on a cache line pair of its own.
+/// The slot of one reader, on its own pair of cache lines.
 #[repr(align(128))]
 struct Slot {
-    seen: AtomicU64,
+    epoch: AtomicU64,
 }
 
 type Slots = Vec<Arc<Slot>>;
 
-/// The published root and who reads it.
+/// The published root, and the slots of its readers.
 pub struct Domain {
     root: AtomicU32,
     epoch: AtomicU64,
-    /// Locked when a reader comes or goes and when the writer looks for what it may reuse; never on the way to a root.
+    /// Locked when a reader is added or removed, and when the writer searches for reusable blocks. Never locked by
+    /// reads.
     slots: Mutex<Slots>,
 }
 
 /// A reader's place in a [`Domain`].
-pub struct Registered {
+pub struct RegisteredReader {
     domain: Arc<Domain>,
     slot: Arc<Slot>,
     online: bool,
@@ -61,55 +62,55 @@ impl Domain {
         Self { root: AtomicU32::new(root), epoch: AtomicU64::new(0), slots: Mutex::new(Vec::new()) }
     }
 
-    /// Makes `root` the one that readers find. `epoch` is greater than all before. Only the writer calls this.
+    /// Publishes `root`. `epoch` must be greater than all before. Only the writer calls this.
     pub fn publish(&self, root: u32, epoch: u64) {
         self.root.store(root, Ordering::Release);
         self.epoch.store(epoch, Ordering::Release);
     }
 
-    /// What was let go under this epoch or an earlier one may be reused. Only the writer calls this.
+    /// Blocks retired under this epoch or an earlier one may be reused. Only the writer calls this.
     pub fn safe_epoch(&self) -> u64 {
         fence(Ordering::SeqCst);
-        self.slots().iter().map(|slot| slot.seen.load(Ordering::Acquire)).min().unwrap_or(OFFLINE)
+        self.slots().iter().map(|slot| slot.epoch.load(Ordering::Acquire)).min().unwrap_or(OFFLINE)
     }
 
     /// A new reader, offline.
-    pub fn register(self: &Arc<Self>) -> Registered {
+    pub fn register(self: &Arc<Self>) -> RegisteredReader {
         self.register_as(OFFLINE)
     }
 
     /// A new reader that holds the published root until it is dropped. Nothing may be
     /// published or reused meanwhile, so the slot needs no fence.
-    pub fn hold(self: &Arc<Self>) -> (Registered, u32) {
+    pub fn register_and_pin(self: &Arc<Self>) -> (RegisteredReader, u32) {
         let mut registered = self.register_as(self.epoch.load(Ordering::Relaxed));
         registered.online = true;
         (registered, self.root.load(Ordering::Relaxed))
     }
 
-    /// Number of readers, online or not, with those that hold a root for good.
+    /// Number of readers, online or not, including frozen versions.
     pub fn reader_count(&self) -> usize {
         self.slots().len()
     }
 
-    fn register_as(self: &Arc<Self>, seen: u64) -> Registered {
-        let slot = Arc::new(Slot { seen: AtomicU64::new(seen) });
+    fn register_as(self: &Arc<Self>, epoch: u64) -> RegisteredReader {
+        let slot = Arc::new(Slot { epoch: AtomicU64::new(epoch) });
         self.slots().push(Arc::clone(&slot));
-        Registered { domain: Arc::clone(self), slot, online: false }
+        RegisteredReader { domain: Arc::clone(self), slot, online: false }
     }
 
     fn slots(&self) -> MutexGuard<'_, Slots> {
-        // The list is whole between any two statements, so a panic elsewhere leaves nothing half-done.
+        // No statement leaves the list inconsistent, so a poisoned lock is harmless.
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Registered {
-    /// Says that no root is held any more, and takes the newest one.
+impl RegisteredReader {
+    /// Releases the held root, and takes the newest one.
     #[inline]
     pub fn pin(&mut self) -> u32 {
         let epoch = self.domain.epoch.load(Ordering::Acquire);
-        // Release: what was done with the root before happens before the writer reads the slot.
-        self.slot.seen.store(epoch, Ordering::Release);
+        // Release: reads of the previous root happen before the writer reads the slot.
+        self.slot.epoch.store(epoch, Ordering::Release);
         if !self.online {
             // Coming online: the store must be seen before the root is read (the module's second argument).
             fence(Ordering::SeqCst);
@@ -118,14 +119,14 @@ impl Registered {
         self.domain.root.load(Ordering::Acquire)
     }
 
-    /// Says that no root is held and none will be before the next [`Registered::pin`].
+    /// Releases the held root until the next [`RegisteredReader::pin`].
     pub fn offline(&mut self) {
-        self.slot.seen.store(OFFLINE, Ordering::Release);
+        self.slot.epoch.store(OFFLINE, Ordering::Release);
         self.online = false;
     }
 }
 
-impl Drop for Registered {
+impl Drop for RegisteredReader {
     fn drop(&mut self) {
         self.offline();
         self.domain.slots().retain(|slot| !Arc::ptr_eq(slot, &self.slot));
@@ -150,10 +151,10 @@ mod tests {
         assert_eq!(domain.safe_epoch(), 0);
         slow.offline();
         assert_eq!(domain.safe_epoch(), 5);
-        let (held, root) = domain.hold();
+        let (registered, root) = domain.register_and_pin();
         domain.publish(3, 6);
         assert_eq!((root, quick.pin(), domain.safe_epoch()), (2, 3, 5));
-        drop(held);
+        drop(registered);
         assert_eq!((domain.safe_epoch(), domain.reader_count()), (6, 2));
     }
 }

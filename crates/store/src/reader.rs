@@ -1,4 +1,4 @@
-//! Who reads published versions: readers that move on with each pin, and frozen versions that stay.
+//! Access to published versions: readers that move on with each pin, and frozen versions that stay.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -7,18 +7,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::arena::Arena;
 use crate::key::LeafKey;
 use crate::mapping::Mapping;
-use crate::qsbr::{Domain, Registered};
+use crate::qsbr::{Domain, RegisteredReader};
 use crate::tree::{Tree, Version};
 use crate::view::View;
 
-/// What the writer and all readers have in common.
+/// State shared by the writer and all readers.
 pub(crate) struct Shared {
     pub(crate) mapping: Arc<Mapping>,
     pub(crate) domain: Arc<Domain>,
-    /// Granules that were committed when the root was published; stored before the root, so whoever has read a root
-    /// finds at least what that root needs.
+    /// Granules that were committed when the root was published. Stored before the root, so a thread that has read a
+    /// root sees at least the granules that the root needs.
     pub(crate) committed: AtomicUsize,
-    /// Granules up to which some had been taken then, for [`crate::Prefaulter`].
+    /// The first granule that was never allocated then, for [`crate::Prefaulter`].
     pub(crate) tail: AtomicUsize,
 }
 
@@ -28,11 +28,11 @@ impl Shared {
     }
 }
 
-/// One thread's access to whatever version is published. Waits for nobody and keeps no one waiting, but the memory of
-/// what is let go is not used again before every reader has pinned anew or is offline: **go offline before blocking**.
+/// One thread's access to the published version. It never waits, and nobody waits for it. But retired memory is reused
+/// only after every reader has pinned again or is offline: **go offline before blocking**.
 pub struct Reader<K> {
     shared: Arc<Shared>,
-    registered: Registered,
+    registered: RegisteredReader,
     keys: PhantomData<fn() -> K>,
 }
 
@@ -41,18 +41,17 @@ impl<K: LeafKey> Reader<K> {
         Self { registered: shared.domain.register(), shared, keys: PhantomData }
     }
 
-    /// The published version, which stays as it is while the result is used. Says at the same time that the version
-    /// pinned before is not used any more.
+    /// Takes the published version, which does not change while the result lives. Releases the version pinned before.
     #[inline]
     pub fn pin(&mut self) -> Pinned<'_, K> {
         let root = Tree::from_bits(self.registered.pin());
-        // SAFETY: the result borrows this reader, so neither `pin` nor `offline` nor drop can say that the root is let
-        // go while it lives, and the reader holds the mapping.
+        // SAFETY: the result borrows this reader, so neither `pin` nor `offline` nor drop can release the root while it
+        // lives, and the reader holds the mapping.
         let view = unsafe { View::new(self.shared.arena()) };
         Pinned { view, root }
     }
 
-    /// Says that no version is used before the next [`Reader::pin`]. To be called before the thread waits for anything.
+    /// Releases the pinned version until the next [`Reader::pin`]. Call this before the thread waits for anything.
     pub fn offline(&mut self) {
         self.registered.offline();
     }
@@ -84,23 +83,22 @@ impl<'a, K: LeafKey> Pinned<'a, K> {
     }
 }
 
-/// A published version that is kept, on any thread and for any time, until this is dropped. All that is let go
-/// meanwhile stays in memory with it.
+/// A published version that is kept until this is dropped. All blocks retired meanwhile stay in memory.
 pub struct Frozen<K> {
     shared: Arc<Shared>,
     root: Tree,
     version: Version,
-    /// Stands for this version among the readers; the only use of it is to be dropped.
-    _held: Registered,
+    /// The registration as a reader. Dropping it releases the version.
+    _held: RegisteredReader,
     keys: PhantomData<fn() -> K>,
 }
 
 impl<K: LeafKey> Frozen<K> {
-    /// Called through a reference to the store: publishing needs a unique one, so nothing is published meanwhile
-    /// (`Domain::hold`).
+    /// The caller has a shared reference to the store. Publishing needs a unique one, so nothing is published meanwhile
+    /// (`Domain::register_and_pin`).
     pub(crate) fn new(shared: Arc<Shared>, version: Version) -> Self {
-        let (held, root) = shared.domain.hold();
-        Self { shared, root: Tree::from_bits(root), version, _held: held, keys: PhantomData }
+        let (registration, root) = shared.domain.register_and_pin();
+        Self { shared, root: Tree::from_bits(root), version, _held: registration, keys: PhantomData }
     }
 
     /// Reads the trees of this version.

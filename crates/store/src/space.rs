@@ -1,55 +1,29 @@
-//! Which granules of the arena are taken: size classes, free lists, a tail that grows.
+//! The allocator of the arena: size classes, free lists, and a growing tail.
 //!
-//! Sizes up to 32 granules have a class each, beyond there are eight classes to a doubling. A free block lies in the
-//! list of the greatest class that it can serve. When the arena would grow though much of it is free, neighbouring free
-//! blocks are merged by one walk over the arena, and big runs are cut up again and their memory given back.
+//! A free block is in the list of the greatest class that it can serve. If much of the arena is free when it would
+//! grow, one walk over the arena merges adjacent free blocks, and returns the memory of big runs to the operating
+//! system.
 
 use std::sync::Arc;
 
-use crate::arena::{Arena, Owned, SLACK_GRANULES};
+use crate::arena::{Arena, OwnedBlock, SLACK_GRANULES};
 use crate::limits::{
     COMMIT_STEP_BYTES, MERGE_GRANULES_MIN, MERGE_SHARE, RELEASE_ALL_BYTES_MIN, RELEASE_BYTES_MIN,
     RELEASE_FREE_BYTES_MIN, RELEASE_PAGE_BYTES, RELEASE_WALK_BYTES_MAX, RUN_GRANULES_MIN,
 };
 use crate::mapping::{HUGE_PAGE_BYTES, Mapping};
-use crate::vertex::{GRANULE_BYTES, Word};
+use crate::size_class::{CLASS_COUNT, class_of, round_up};
+use crate::vertex::{BlockHeader, GRANULE_BYTES};
 
-const EXACT: usize = 31;
-const CLASS_COUNT: usize = 256;
 const PAGE_GRANULES: usize = HUGE_PAGE_BYTES / GRANULE_BYTES;
 
-/// The greatest class whose blocks fit in `granules`.
-fn class_of(granules: usize) -> usize {
-    debug_assert!(granules > 0);
-    if granules <= EXACT {
-        return granules - 1;
-    }
-    let exponent = granules.ilog2() as usize;
-    EXACT + (exponent - 5) * 8 + (granules >> (exponent - 3) & 7)
-}
-
-/// Granules of the blocks of a class.
-fn class_granules(class: usize) -> usize {
-    if class < EXACT {
-        return class + 1;
-    }
-    let step = class - EXACT;
-    (8 + step % 8) << (step / 8 + 2)
-}
-
-/// The size of the block that is taken for `granules`.
-pub(crate) fn round_up(granules: usize) -> usize {
-    let class = class_of(granules);
-    if class_granules(class) == granules { granules } else { class_granules(class + 1) }
-}
-
-/// Stacks of free blocks, one a class, and which of them have any.
-struct Lists {
+/// A stack of free blocks for each class, and a bitmap of the stacks that are not empty.
+struct FreeLists {
     stacks: Vec<Vec<u32>>,
     occupied: [u64; CLASS_COUNT / 64],
 }
 
-impl Lists {
+impl FreeLists {
     fn new() -> Self {
         Self { stacks: vec![Vec::new(); CLASS_COUNT], occupied: [0; CLASS_COUNT / 64] }
     }
@@ -68,7 +42,7 @@ impl Lists {
         Some(handle)
     }
 
-    /// A block of `class` or the next greater one that there is.
+    /// A block of `class`, or of the next greater class that has one.
     fn pop_from(&mut self, class: usize) -> Option<u32> {
         let mut skip = class % 64;
         for index in class / 64..self.occupied.len() {
@@ -87,20 +61,20 @@ impl Lists {
     }
 }
 
-/// Which memory of free runs a merge gives back.
+/// The memory that a merge returns to the operating system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Release {
-    /// Huge pages, of large runs: the others are soon used again, and stay quick to read.
+    /// Whole huge pages of large runs. Small runs are soon reused.
     HugePages,
-    /// As much as may be, also where a huge page is taken to pieces for it.
+    /// As much as possible, even if that splits huge pages.
     AllOf,
 }
 
-/// The space of one arena. All figures are in granules.
+/// The allocator of one arena. All sizes are in granules.
 pub(crate) struct Space {
     mapping: Arc<Mapping>,
     arena: Arena,
-    lists: Lists,
+    lists: FreeLists,
     tail: usize,
     committed: usize,
     reserved: usize,
@@ -112,8 +86,8 @@ impl Space {
     pub(crate) fn new(mapping: Arc<Mapping>) -> Self {
         let reserved = mapping.bytes() / GRANULE_BYTES;
         let arena = Arena::new(&mapping, 0);
-        // Granule 0 is never given out: handle 0 is the empty tree.
-        Self { mapping, arena, lists: Lists::new(), tail: 1, committed: 0, reserved, used: 0, freed_since_merge: 0 }
+        // Granule 0 is never allocated: handle 0 is the empty tree.
+        Self { mapping, arena, lists: FreeLists::new(), tail: 1, committed: 0, reserved, used: 0, freed_since_merge: 0 }
     }
 
     /// The committed part of the arena.
@@ -121,7 +95,7 @@ impl Space {
         self.arena
     }
 
-    /// The first granule that has never been taken.
+    /// The first granule that was never allocated.
     pub(crate) fn tail(&self) -> usize {
         self.tail
     }
@@ -144,7 +118,7 @@ impl Space {
         self.tail - 1 - self.used
     }
 
-    /// Takes a block of `granules` (rounded up already) without asking anyone for memory. The block's first word is not
+    /// Allocates a block of `granules` (already rounded up) without growing the arena. The block's first word is not
     /// that of a live block yet.
     pub(crate) fn take(&mut self, granules: usize) -> Option<u32> {
         debug_assert_eq!(granules, round_up(granules));
@@ -165,21 +139,21 @@ impl Space {
         Some(handle)
     }
 
-    /// Takes a block out of any free block that is big enough.
+    /// Allocates a block from any free block that is big enough.
     pub(crate) fn take_any(&mut self, granules: usize) -> Option<u32> {
         let handle = self.lists.pop_from(class_of(granules))?;
         Some(self.carve(handle, granules))
     }
 
-    /// The first `granules` of the free block at `handle`; the rest stays free.
+    /// Allocates the first `granules` of the free block at `handle`. The rest stays free.
     fn carve(&mut self, handle: u32, granules: usize) -> u32 {
-        let word = self.arena.word(handle);
-        let size = word.granules();
-        assert!(word.is_free() && size >= granules, "a block in a free list is not free");
+        let header = self.arena.header(handle);
+        let size = header.granules();
+        assert!(header.is_free() && size >= granules, "a block in a free list is not free");
         if size > granules {
             let rest = handle + granules as u32;
             // SAFETY: the rest of a free block is free: no tree holds it.
-            self.arena.set_free(unsafe { Owned::assume(rest, 0) }, size - granules);
+            self.arena.set_free(unsafe { OwnedBlock::assume(rest, 0) }, size - granules);
             self.lists.push(rest, size - granules);
         }
         self.used += granules;
@@ -190,34 +164,34 @@ impl Space {
     ///
     /// # Panics
     /// When the block is free already.
-    pub(crate) fn give(&mut self, block: Owned) {
+    pub(crate) fn free_block(&mut self, block: OwnedBlock) {
         let handle = block.handle();
-        let word = self.arena.word(handle);
-        assert!(!word.is_free(), "a block is freed twice");
-        let granules = word.granules();
+        let header = self.arena.header(handle);
+        assert!(!header.is_free(), "a block is freed twice");
+        let granules = header.granules();
         self.arena.set_free(block, granules);
         self.lists.push(handle, granules);
         self.used -= granules;
         self.freed_since_merge += granules;
     }
 
-    /// Makes room for `granules` at the tail. False when the reserve does not have it or the operating system refuses.
+    /// Commits room for `granules` at the tail. Returns false if the reserve is used up or the operating system
+    /// refuses.
     pub(crate) fn grow(&mut self, granules: usize) -> bool {
         let need = self.tail + granules + SLACK_GRANULES;
         need <= self.reserved && self.commit(need)
     }
 
-    /// Makes the huge page behind the one that the tail is in usable, so that it can be touched before it is used
-    /// ([`crate::Prefaulter`]). Where there is no memory for it, who takes it will be told; where free blocks are to
-    /// be merged before the arena grows, it waits for that.
+    /// Commits the huge page after the one with the tail, so that [`crate::Prefaulter`] can touch it before its first
+    /// use. Ignores failures, which the allocation of that memory will report. Does nothing while a merge is due.
     pub(crate) fn commit_ahead(&mut self) {
-        let behind = ((self.tail / PAGE_GRANULES + 2) * PAGE_GRANULES).min(self.reserved);
-        if behind > self.committed && !self.is_merge_due() {
-            self.commit(behind);
+        let next_page = ((self.tail / PAGE_GRANULES + 2) * PAGE_GRANULES).min(self.reserved);
+        if next_page > self.committed && !self.is_merge_due() {
+            self.commit(next_page);
         }
     }
 
-    /// Makes at least so many granules usable, or all that are reserved. False when the operating system refuses.
+    /// Commits at least this many granules, or the whole reserve. Returns false if the operating system refuses.
     fn commit(&mut self, need: usize) -> bool {
         let step = COMMIT_STEP_BYTES / GRANULE_BYTES;
         let committed = need.next_multiple_of(step).min(self.reserved);
@@ -229,43 +203,42 @@ impl Space {
         true
     }
 
-    /// Whether merging free blocks is better than growing: much is free, and much was freed since the last time.
+    /// Whether to merge free blocks instead of growing: much is free, and much was freed since the last merge.
     pub(crate) fn is_merge_due(&self) -> bool {
         self.tail > MERGE_GRANULES_MIN && self.free() > self.tail / 4 && self.freed_since_merge > self.tail / 4
     }
 
-    /// Whether merging free blocks may serve `granules` when nothing else can. Not after every failure: a walk over the
-    /// arena has to be paid for by what was freed since the last one.
+    /// Whether a merge may find `granules` in a full arena. A merge walks over the arena, so enough must have been
+    /// freed since the last one.
     pub(crate) fn is_merge_promising(&self, granules: usize) -> bool {
         self.free() >= granules && self.freed_since_merge >= self.reserved / MERGE_SHARE
     }
 
-    /// Whether much memory is free that nobody may need soon: enough for the walk of a merge to pay, in an arena in
-    /// which that walk is short.
+    /// Whether an idle store should return memory: much is free, and the arena is small enough for a short walk.
     pub(crate) fn is_release_due(&self) -> bool {
         let worth = (RELEASE_FREE_BYTES_MIN / GRANULE_BYTES).max(self.tail / 4);
         self.tail <= RELEASE_WALK_BYTES_MAX / GRANULE_BYTES && self.free() >= worth && self.freed_since_merge >= worth
     }
 
-    /// Merges neighbouring free blocks, never across a granule of `barriers` (ascending), and gives the memory of big
-    /// runs back.
+    /// Merges adjacent free blocks, never across a granule in `barriers` (ascending), and returns the memory of big
+    /// runs.
     pub(crate) fn merge(&mut self, barriers: &[usize], release: Release) {
         self.lists.clear();
         self.freed_since_merge = 0;
         let mut barriers = barriers.iter().copied().peekable();
         let mut at = 1;
         while at < self.tail {
-            let word = self.arena.word(at as u32);
-            if !word.is_free() {
-                at += word.granules();
+            let header = self.arena.header(at as u32);
+            if !header.is_free() {
+                at += header.granules();
                 continue;
             }
             while barriers.next_if(|barrier| *barrier <= at).is_some() {}
             let end = barriers.peek().copied().unwrap_or(self.tail).min(self.tail);
             let start = at;
-            at += word.granules();
+            at += header.granules();
             while at < end {
-                let next: Word = self.arena.word(at as u32);
+                let next: BlockHeader = self.arena.header(at as u32);
                 if !next.is_free() {
                     break;
                 }
@@ -276,8 +249,8 @@ impl Space {
     }
 
     fn put_run(&mut self, start: usize, granules: usize, release: Release) {
-        // SAFETY: all of the run is free blocks: no tree holds any of it.
-        self.arena.set_free(unsafe { Owned::assume(start as u32, 0) }, granules);
+        // SAFETY: the run consists of free blocks, which no tree contains.
+        self.arena.set_free(unsafe { OwnedBlock::assume(start as u32, 0) }, granules);
         self.lists.push(start as u32, granules);
         let (bytes_min, page_bytes) = match release {
             Release::HugePages => (RELEASE_BYTES_MIN, HUGE_PAGE_BYTES),
@@ -298,9 +271,9 @@ impl Space {
         std::iter::from_fn(move || {
             while at < tail {
                 let handle = at as u32;
-                let word = arena.word(handle);
-                at += word.granules();
-                if !word.is_free() {
+                let header = arena.header(handle);
+                at += header.granules();
+                if !header.is_free() {
                     return Some(handle);
                 }
             }
@@ -315,28 +288,14 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn classes_ascend_and_waste_little() {
-        for class in 0..CLASS_COUNT - 33 {
-            assert_eq!(class_of(class_granules(class)), class);
-            assert!(class_granules(class) < class_granules(class + 1));
-        }
-        for granules in 1..100_000 {
-            let size = round_up(granules);
-            assert!(size >= granules && size <= granules + granules / 8 + 1);
-            assert_eq!(round_up(size), size);
-        }
-        assert!(class_of(1 << 32) < CLASS_COUNT);
-    }
-
-    #[test]
     fn next_page_is_usable() {
         let mapping = Arc::new(Mapping::reserve(32 << 20, false).expect("address space"));
         let mut space = Space::new(mapping);
         let granules = round_up((1 << 20) / GRANULE_BYTES);
         for count in 0..31 {
             space.commit_ahead();
-            let behind = (space.tail / PAGE_GRANULES + 2) * PAGE_GRANULES;
-            assert!(space.committed >= behind.min(space.reserved), "block {count}");
+            let next_page = (space.tail / PAGE_GRANULES + 2) * PAGE_GRANULES;
+            assert!(space.committed >= next_page.min(space.reserved), "block {count}");
             assert!(space.take(granules).is_some(), "it was usable in time: block {count}");
         }
     }
@@ -370,20 +329,24 @@ mod tests {
             assert!(space.grow(granules));
             let handle = space.take(granules).expect("there is room");
             // SAFETY: fresh from the allocator.
-            let block = unsafe { Owned::assume(handle, 0) };
+            let block = unsafe { OwnedBlock::assume(handle, 0) };
             space.arena().set_fresh(&block, granules);
             // SAFETY: the block is as long, and nobody else knows of it.
             unsafe { mapping.base().add(handle as usize * GRANULE_BYTES + 8).write_bytes(7, BLOCK_BYTES - 8) };
             blocks.push(block);
         }
         assert!(!space.is_release_due(), "nothing is free");
-        let held = resident_bytes(&mapping);
+        let resident = resident_bytes(&mapping);
         // One in a hundred stays.
-        blocks.into_iter().enumerate().filter(|(number, _)| number % 100 != 0).for_each(|(_, block)| space.give(block));
+        blocks
+            .into_iter()
+            .enumerate()
+            .filter(|(number, _)| number % 100 != 0)
+            .for_each(|(_, block)| space.free_block(block));
         assert!(space.is_release_due());
         space.merge(&[], Release::AllOf);
         let left = resident_bytes(&mapping);
-        assert!(held > 30 << 20 && left < held / 5, "{held} bytes before, {left} after");
+        assert!(resident > 30 << 20 && left < resident / 5, "{resident} bytes before, {left} after");
         assert!(!space.is_release_due(), "once is enough");
         assert_eq!(space.live_from(1).count(), 40);
     }
@@ -401,7 +364,7 @@ mod tests {
                 if choice % 3 == 0 && !live.is_empty() {
                     let (handle, _) = live.swap_remove(choice as usize % live.len());
                     // SAFETY: this test is the only one that knows the block.
-                    space.give(unsafe { Owned::assume(handle, 0) });
+                    space.free_block(unsafe { OwnedBlock::assume(handle, 0) });
                 } else {
                     let granules = round_up(granules);
                     if choice % 16 == 1 {
@@ -409,7 +372,7 @@ mod tests {
                     }
                     if let Some(handle) = space.take(granules).or_else(|| space.take_any(granules)) {
                         // SAFETY: fresh from the allocator.
-                        space.arena().set_fresh(&unsafe { Owned::assume(handle, 0) }, granules);
+                        space.arena().set_fresh(&unsafe { OwnedBlock::assume(handle, 0) }, granules);
                         live.push((handle, granules));
                     }
                 }

@@ -1,4 +1,4 @@
-//! The store: one writer's handle on an arena of trees.
+//! The store: the writer's handle on an arena of trees.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use crate::tree::{Tree, Version};
 use crate::vertex::GRANULE_BYTES;
 use crate::view::View;
 
-/// How a store is made.
+/// The configuration of a store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StoreConfig {
-    /// Bytes of address space, and so the bound of what the store holds. Memory is taken only as it is used. Held
+    /// Bytes of address space, which limit the contents of the store. Memory is taken only when it is used. Clamped
     /// between [`RESERVE_BYTES_MIN`] and [`RESERVE_BYTES_MAX`].
     pub reserve_bytes: usize,
-    /// Ask for huge pages: lookups in big stores are quicker, small stores take at least one page of 2 MiB.
+    /// Whether to use huge pages. Lookups in big stores are faster, but a small store takes at least one page of 2 MiB.
     pub huge_pages: bool,
 }
 
@@ -37,18 +37,18 @@ impl Default for StoreConfig {
 pub struct Stats {
     /// Address space of the arena.
     pub reserved_bytes: usize,
-    /// What of it the operating system has been asked to make usable; memory is taken when it is first written.
+    /// The usable part of the address space. The kernel provides memory at the first write.
     pub committed_bytes: usize,
-    /// In blocks that are not free, retired ones included.
+    /// Bytes in blocks that are not free, including retired blocks.
     pub used_bytes: usize,
-    /// In free blocks, to be used before the arena grows.
+    /// Bytes in free blocks, which are reused before the arena grows.
     pub free_bytes: usize,
-    /// Retired by published versions, but not free yet: readers may still use it. Dropped trees count with the size
-    /// that the caller gave.
+    /// Bytes in retired blocks that are not free yet, because readers may still use them. Dropped trees count with the
+    /// size that the caller gave.
     pub retired_bytes: usize,
-    /// Everything that published versions ever retired, free again or not; counted as `retired_bytes` is.
+    /// Bytes that were ever retired, counted like `retired_bytes`.
     pub retired_bytes_total: u64,
-    /// Dropped trees of published versions that are not freed yet (all that are being freed count as one).
+    /// Dropped trees of published versions that are not freed yet. All trees whose freeing has begun count as one.
     pub retired_trees: usize,
     /// Sealed versions that are not published.
     pub versions: usize,
@@ -59,8 +59,8 @@ pub struct Stats {
 /// Many ordered maps in one arena, with one writer and any number of readers.
 ///
 /// The writer changes trees in the *open* version, [seals](Store::seal) it under one root, and later
-/// [publishes](Store::publish) it or [drops](Store::rewind) it; further versions can be made meanwhile. What is sealed
-/// never changes.
+/// [publishes](Store::publish) it or [drops](Store::rewind) it; further versions can be made meanwhile. A sealed
+/// version never changes.
 pub struct Store<K> {
     ledger: Ledger,
     shared: Arc<Shared>,
@@ -89,21 +89,21 @@ impl<K: LeafKey> Store<K> {
     /// Adds a leaf to `tree`, or replaces the one that has its key. Returns the changed tree; `tree` is stale then.
     ///
     /// # Errors
-    /// When there is no room. Nothing has changed then, and `tree` is as good as before.
+    /// There is no room. Then nothing has changed, and `tree` is still valid.
     pub fn put(&mut self, tree: Tree, leaf: &[u8]) -> Result<Tree, Full> {
         edit::check_leaf(leaf)?;
         self.key.clear();
         K::write_key(leaf, &mut self.key);
-        let place = self.scratch.seek::<K>(&self.ledger, tree, &self.key);
-        edit::put(&mut self.ledger, &mut self.scratch, place, &self.key, leaf)
+        let location = self.scratch.seek::<K>(&self.ledger, tree, &self.key);
+        edit::put(&mut self.ledger, &mut self.scratch, location, &self.key, leaf)
     }
 
-    /// Puts the leaf of `key` that `write` makes from the one that is there, or from none, into `leaf`, which is empty
-    /// when it is called. Returns the changed tree; `tree` is stale then. One way down in place of the two that looking
-    /// for a leaf and putting it take, and hardly any in the order of keys.
+    /// Replaces or adds the leaf of `key`. `write` gets the existing leaf, if any, and appends the new one to the empty
+    /// `leaf`. Returns the changed tree; `tree` is stale then. This takes one descent instead of the two for a lookup
+    /// and [`Store::put`], and hardly any for changes in key order.
     ///
     /// # Errors
-    /// When there is no room, and what `write` says. Nothing has changed then, and `tree` is as good as before.
+    /// There is no room, or an error of `write`. Then nothing has changed, and `tree` is still valid.
     pub fn amend<E: From<Full>>(
         &mut self,
         tree: Tree,
@@ -111,19 +111,18 @@ impl<K: LeafKey> Store<K> {
         leaf: &mut Vec<u8>,
         write: impl FnOnce(Option<&[u8]>, &mut Vec<u8>) -> Result<(), E>,
     ) -> Result<Tree, E> {
-        let place = self.scratch.seek::<K>(&self.ledger, tree, key);
+        let location = self.scratch.seek::<K>(&self.ledger, tree, key);
         leaf.clear();
-        write(place.bytes(&self.ledger), leaf)?;
+        write(location.bytes(&self.ledger), leaf)?;
         edit::check_leaf(leaf)?;
         debug_assert!(K::has_key(leaf, key), "the leaf has another key");
-        Ok(edit::put(&mut self.ledger, &mut self.scratch, place, key, leaf)?)
+        Ok(edit::put(&mut self.ledger, &mut self.scratch, location, key, leaf)?)
     }
 
     /// Removes the leaf with this key, if there is one. Returns the changed tree; `tree` is stale then.
     ///
     /// # Errors
-    /// When there is no room: what leads to the leaf has to be copied. Nothing has changed then, and `tree` is as good
-    /// as before.
+    /// There is no room to copy the path to the leaf. Then nothing has changed, and `tree` is still valid.
     pub fn remove(&mut self, tree: Tree, key: &Key) -> Result<Tree, Full> {
         if tree.is_empty() {
             return Ok(tree);
@@ -135,34 +134,35 @@ impl<K: LeafKey> Store<K> {
         edit::remove(&mut self.ledger, &mut self.scratch, end, key)
     }
 
-    /// Lets all of `tree` go, which is stale then. Its memory is freed in steps, by [`Store::publish`] and
-    /// [`Store::reclaim`], after this version is published. Trees that its leaves name are not touched.
+    /// Drops the whole `tree`, which is stale then. [`Store::publish`] and [`Store::reclaim`] free its memory in steps
+    /// after this version is published. Trees whose bits are in its leaves are not dropped.
     ///
-    /// `bytes` is what the tree has, by [`Store::live_bytes`]: it is counted as let go without a walk over the tree.
+    /// `bytes` is the size of the tree, by [`Store::live_bytes`]. It counts as retired without a walk over the tree.
     pub fn drop_tree(&mut self, tree: Tree, bytes: u64) {
-        self.scratch.forget();
+        self.scratch.invalidate();
         let granules = (bytes / GRANULE_BYTES as u64).min(self.ledger.space().reserved() as u64);
         self.ledger.drop_tree(tree, granules as usize);
     }
 
-    /// What all changes of trees took less what they let go, modulo 2^64: a tree has the sum of the differences over
-    /// its changes.
+    /// Bytes that all changes of trees allocated minus the bytes they replaced, modulo 2^64. The size of a tree is the
+    /// sum of the differences over its changes.
     pub fn live_bytes(&self) -> u64 {
         self.ledger.live_granules().wrapping_mul(GRANULE_BYTES as u64)
     }
 
-    /// Bytes of all blocks that were ever taken: how much this grows over a change is what the change copied and wrote.
+    /// Bytes of all blocks that were ever allocated. The growth over a change is the amount that the change copied and
+    /// wrote.
     pub fn allocated_bytes(&self) -> u64 {
         self.ledger.allocated_granules() * GRANULE_BYTES as u64
     }
 
-    /// Whether [`Store::release_free`] would give much memory back.
+    /// Whether [`Store::release_free`] would return much memory.
     pub fn is_release_due(&self) -> bool {
         self.ledger.is_release_due()
     }
 
-    /// Gives the memory of free blocks back to the operating system, if there is much of it. To be called while nothing
-    /// else is to be done: it walks over the arena.
+    /// Returns the memory of free blocks to the operating system, if there is much of it. Call this when idle: it walks
+    /// over the arena.
     pub fn release_free(&mut self) {
         self.ledger.release_free();
     }
@@ -172,25 +172,25 @@ impl<K: LeafKey> Store<K> {
         self.ledger.retired_granules_total() * GRANULE_BYTES as u64
     }
 
-    /// Drops what has changed since the last seal; the head is as it was then.
+    /// Drops all changes since the last seal.
     pub fn abandon(&mut self) {
-        self.scratch.forget();
+        self.scratch.invalidate();
         self.ledger.abandon();
     }
 
     // Versions.
 
-    /// Closes the open version under `root`, from which all of its trees are to be found.
+    /// Closes the open version under `root`, from which readers reach all of its trees.
     ///
     /// # Panics
-    /// When [`crate::limits::VERSIONS_MAX`] sealed versions are waiting.
+    /// When [`crate::limits::VERSIONS_MAX`] sealed versions are unpublished.
     pub fn seal(&mut self, root: Tree) -> Version {
-        self.scratch.forget();
+        self.scratch.invalidate();
         self.ledger.seal(root)
     }
 
-    /// Makes the newest sealed version up to `up_to` the one that readers find; those before it are done with too.
-    /// Nothing happens if there is none. Then frees some of what no reader holds any more.
+    /// Publishes the newest sealed version up to `up_to`, and skips the ones before it. Then frees some of the blocks
+    /// that no reader uses any more. Does nothing if there is no such version.
     pub fn publish(&mut self, up_to: Version) {
         self.ledger.commit_ahead();
         let space = self.ledger.space();
@@ -199,10 +199,10 @@ impl<K: LeafKey> Store<K> {
         self.ledger.publish(up_to);
     }
 
-    /// Drops the open version and all sealed versions that are not published, and frees what only they took. The head
+    /// Drops the open version and all unpublished sealed versions, and frees the blocks that they allocated. The head
     /// is the published version again.
     pub fn rewind(&mut self) {
-        self.scratch.forget();
+        self.scratch.invalidate();
         self.ledger.rewind();
     }
 
@@ -221,21 +221,21 @@ impl<K: LeafKey> Store<K> {
         self.ledger.published().0
     }
 
-    /// Frees a bounded amount of what no reader holds any more. True when there is more of it.
+    /// Frees a bounded number of blocks that no reader uses any more. Returns whether there are more.
     pub fn reclaim(&mut self) -> bool {
         self.ledger.reclaim(RECLAIM_STEP_MAX)
     }
 
     // Reading.
 
-    /// Reads any tree of any version that is not dropped, the open one included.
+    /// Reads any tree of any version that is not dropped, including the open version.
     pub fn view(&self) -> View<'_, K> {
         // SAFETY: blocks are written through `&mut self` only, and the view borrows the store, which holds the mapping.
         unsafe { View::new(self.ledger.arena()) }
     }
 
-    /// A reader of what is published, to be moved to its thread. Whoever makes readers bounds their number; each costs
-    /// some 200 bytes.
+    /// A reader of published versions. Move it to its own thread. Each reader costs about 200 bytes; the caller must
+    /// bound their number.
     pub fn reader(&self) -> Reader<K> {
         Reader::new(Arc::clone(&self.shared))
     }
@@ -245,7 +245,7 @@ impl<K: LeafKey> Store<K> {
         Prefaulter::new(Arc::downgrade(&self.shared))
     }
 
-    /// Keeps the published version, to be read on any thread.
+    /// Keeps the published version, which can be read on any thread.
     ///
     /// Blocks are freed in the order in which they were retired. So everything retired while the result lives stays in
     /// memory: as much as [`Stats::retired_bytes_total`] grows meanwhile. The caller must bound that time.

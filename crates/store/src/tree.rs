@@ -1,9 +1,9 @@
-//! The two small values by which trees and versions are known.
+//! Handles of trees and versions.
 
 /// One ordered map in the arena: the handle of its root.
 ///
 /// A tree changes by [`crate::Store::put`] and [`crate::Store::remove`], which return the changed tree; the one that
-/// was passed in is then stale. So is every tree of a version that was dropped or, for a reader, let go. **Using a
+/// was passed in is then stale. So is every tree of a version that was dropped or, for a reader, released. **Using a
 /// stale tree is an error of the caller**: reads never leave the arena, but may panic or return any bytes in it. Trees
 /// are safe to use when they are found, directly or in a leaf, from the root of a pinned version or of the writer's
 /// head.
@@ -21,17 +21,18 @@ impl Tree {
         self.0 == 0
     }
 
-    /// The tree as a number, to be kept in a leaf.
+    /// The tree as a number, which a leaf can store.
     pub fn to_bits(self) -> u32 {
         self.0
     }
 
-    /// The tree that [`Tree::to_bits`] gave.
+    /// The tree from the result of [`Tree::to_bits`].
     pub fn from_bits(bits: u32) -> Self {
         Self(bits)
     }
 }
 
-/// The number of a sealed version: greater than that of every version sealed before, those dropped included.
+/// The number of a sealed version. It is greater than the numbers of all versions sealed before, including dropped
+/// ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Version(pub u64);

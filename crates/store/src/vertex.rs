@@ -1,4 +1,4 @@
-//! The first word of a block says what the block is and how big: the arena can be walked from its beginning.
+//! The first word of a block gives its kind and size, so the arena can be walked from its start.
 //!
 //! ```text
 //!   leaf    len:29 (of the first 32 bits) | open:1 | tag:2 = 0     then the bytes
@@ -6,15 +6,15 @@
 //!   free    granules:61                            | tag:3 = 2
 //! ```
 //!
-//! The lowest bit of a bitmap stands for "the key ends here", the others for the symbols: so the order of the children
-//! is the order of the keys. `open` is set in blocks that the open version took from a free list.
+//! The lowest bit of a bitmap means "the key ends here", the others mean the symbols, so children are in key order.
+//! `open` is set in blocks that the open version took from a free list.
 
 use crate::limits::CHILDREN_MAX;
-use crate::space::round_up;
+use crate::size_class::round_up;
 
 /// Bytes in a granule, the unit of handles.
 pub(crate) const GRANULE_BYTES: usize = 8;
-/// The mark of blocks that belong to the open version though they lie among older ones.
+/// The mark of blocks that belong to the open version although they lie among older blocks.
 pub(crate) const OPEN: u64 = 1 << 2;
 
 const TAG: u64 = 0b11;
@@ -30,16 +30,16 @@ const _: () = assert!(crate::limits::KEY_SYMBOLS_MAX < 1 << (64 - OFFSET_SHIFT))
 
 /// The first word of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Word(pub(crate) u64);
+pub(crate) struct BlockHeader(pub(crate) u64);
 
-impl Word {
+impl BlockHeader {
     /// A leaf of `len` bytes.
     pub(crate) fn leaf(len: usize) -> Self {
         debug_assert!(len as u64 <= LEN_MASK);
         Self((len as u64) << SHIFT | LEAF)
     }
 
-    /// A branch without children that looks at the mark at `offset`.
+    /// A branch without children that tests the mark at `offset`.
     pub(crate) fn branch(offset: usize) -> Self {
         Self((offset as u64) << OFFSET_SHIFT | BRANCH)
     }
@@ -75,7 +75,7 @@ impl Word {
         (self.0 >> SHIFT & LEN_MASK) as usize
     }
 
-    /// The index of the mark that a branch looks at.
+    /// The index of the mark that a branch tests.
     #[inline]
     pub(crate) fn offset(self) -> usize {
         (self.0 >> OFFSET_SHIFT) as usize
@@ -93,17 +93,17 @@ impl Word {
         self.0 & bit(mark) != 0
     }
 
-    /// Number of children with a lesser mark: the index of the child for `mark`, if there is one.
+    /// Number of children with a smaller mark. This is the index of the child for `mark`, if there is one.
     #[inline]
     pub(crate) fn rank(self, mark: u8) -> usize {
         (self.0 & BITMAP & (bit(mark) - 1)).count_ones() as usize
     }
 
-    /// The index of the child for `mark`, or of the least: the way down to a leaf that has all that the leaves below
-    /// this branch share. Where a key ends here that is the leaf with this key, which is what often is looked for in
-    /// place of a key that goes on: the zone of a name, the delegation above it.
+    /// The index of the child for `mark`, or 0, the child with the smallest mark. Every leaf below shares the common
+    /// prefix. If a key ends here, child 0 is its leaf, which lookups often need: the zone of a name, or a delegation
+    /// above it.
     #[inline]
-    pub(crate) fn toward(self, mark: u8) -> usize {
+    pub(crate) fn child_index(self, mark: u8) -> usize {
         if self.has(mark) { self.rank(mark) } else { 0 }
     }
 
@@ -115,7 +115,7 @@ impl Word {
         Self(self.0 & !bit(mark))
     }
 
-    /// Granules that the block takes.
+    /// Size of the block in granules.
     pub(crate) fn granules(self) -> usize {
         if self.is_branch() {
             branch_granules(self.count())
@@ -148,26 +148,26 @@ mod tests {
 
     #[test]
     fn a_full_branch_has_room_for_every_mark_and_offset() {
-        let mut word = Word::branch(crate::limits::KEY_SYMBOLS_MAX);
+        let mut header = BlockHeader::branch(crate::limits::KEY_SYMBOLS_MAX);
         for mark in (0..CHILDREN_MAX as u8).rev() {
-            assert!(!word.has(mark));
-            word = word.with(mark);
-            assert_eq!(word.rank(mark), 0);
+            assert!(!header.has(mark));
+            header = header.with(mark);
+            assert_eq!(header.rank(mark), 0);
         }
-        assert_eq!(word.count(), CHILDREN_MAX);
-        assert_eq!(word.offset(), crate::limits::KEY_SYMBOLS_MAX);
-        assert_eq!(word.rank(CHILDREN_MAX as u8 - 1), CHILDREN_MAX - 1);
-        assert!(word.is_branch() && !word.is_marked());
-        assert_eq!(word.granules(), 27);
+        assert_eq!(header.count(), CHILDREN_MAX);
+        assert_eq!(header.offset(), crate::limits::KEY_SYMBOLS_MAX);
+        assert_eq!(header.rank(CHILDREN_MAX as u8 - 1), CHILDREN_MAX - 1);
+        assert!(header.is_branch() && !header.is_marked());
+        assert_eq!(header.granules(), 27);
     }
 
     #[test]
-    fn a_block_says_its_size() {
-        assert_eq!(Word::leaf(0).granules(), 1);
-        assert_eq!(Word::leaf(4).granules(), 1);
-        assert_eq!(Word::leaf(5).granules(), 2);
-        assert_eq!(Word::leaf(crate::limits::LEAF_BYTES_MAX).len(), crate::limits::LEAF_BYTES_MAX);
-        assert_eq!(Word::free(1 << 32).granules(), 1 << 32);
-        assert!(Word::free(3).is_free());
+    fn blocks_know_their_size() {
+        assert_eq!(BlockHeader::leaf(0).granules(), 1);
+        assert_eq!(BlockHeader::leaf(4).granules(), 1);
+        assert_eq!(BlockHeader::leaf(5).granules(), 2);
+        assert_eq!(BlockHeader::leaf(crate::limits::LEAF_BYTES_MAX).len(), crate::limits::LEAF_BYTES_MAX);
+        assert_eq!(BlockHeader::free(1 << 32).granules(), 1 << 32);
+        assert!(BlockHeader::free(3).is_free());
     }
 }

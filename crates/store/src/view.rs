@@ -1,4 +1,4 @@
-//! Reading trees: single lookups and neighbours.
+//! Reads trees: single lookups and neighbors.
 
 use std::marker::PhantomData;
 
@@ -7,13 +7,13 @@ use crate::iter::Leaves;
 use crate::key::{Key, LeafKey};
 use crate::path::{Path, Trail};
 use crate::tree::Tree;
-use crate::vertex::Word;
+use crate::vertex::BlockHeader;
 
-/// Reads the trees of the versions that it was made for, as long as it lives.
+/// Reads the trees of certain versions.
 pub struct View<'a, K> {
     arena: Arena,
-    /// Borrows what keeps the bytes: the store, a pinned reader or a frozen version.
-    keeper: PhantomData<&'a ()>,
+    /// Borrows the owner of the bytes: the store, a pinned reader or a frozen version.
+    owner: PhantomData<&'a ()>,
     keys: PhantomData<fn() -> K>,
 }
 
@@ -25,18 +25,18 @@ impl<K> Clone for View<'_, K> {
 
 impl<K> Copy for View<'_, K> {}
 
-/// How the key that is looked for differs from that of the nearest leaf.
+/// How the wanted key differs from the key of the nearest leaf.
 #[derive(Clone, Copy)]
 pub(crate) struct Difference {
     /// The first mark that differs.
     pub(crate) offset: usize,
-    /// What the key looked for has there.
+    /// The mark of the wanted key there.
     pub(crate) mark: u8,
-    /// What the leaf has there, and all leaves below the vertex at which the key leaves the way.
+    /// The mark of the leaf there, which all leaves below the vertex share at which the key leaves the path.
     pub(crate) other: u8,
 }
 
-/// Where a key lies between the leaves of a tree.
+/// The neighbors of a key in a tree.
 pub(crate) struct Neighbors {
     /// The leaf with this key.
     pub(crate) exact: Option<u32>,
@@ -51,7 +51,7 @@ impl<'a, K: LeafKey> View<'a, K> {
     /// What is borrowed for `'a` keeps the mapping, and keeps the writer from changing the blocks of the trees that the
     /// view is used with.
     pub(crate) unsafe fn new(arena: Arena) -> Self {
-        Self { arena, keeper: PhantomData, keys: PhantomData }
+        Self { arena, owner: PhantomData, keys: PhantomData }
     }
 
     pub(crate) fn arena(self) -> Arena {
@@ -64,7 +64,7 @@ impl<'a, K: LeafKey> View<'a, K> {
         self.candidate(tree, key).filter(|leaf| K::has_key(leaf, key))
     }
 
-    /// The only leaf that can have this key; whether it does, the caller finds out. `None` only in an empty tree.
+    /// The only leaf that can have this key. The caller must compare. `None` only in an empty tree.
     #[inline]
     pub fn candidate(self, tree: Tree, key: &Key) -> Option<&'a [u8]> {
         if tree.is_empty() { None } else { Some(self.bytes(self.nearest(tree, key))) }
@@ -98,8 +98,8 @@ impl<'a, K: LeafKey> View<'a, K> {
         if tree.is_empty() { None } else { Some(self.bytes(self.outermost(tree.to_bits(), true))) }
     }
 
-    /// Everything about the place of `key` in one go: the leaf with this key, the leaves whose keys are prefixes of it,
-    /// the predecessor and the successor. Replaces what `path` held.
+    /// Finds in one descent the leaf with `key`, the leaves whose keys are prefixes of it, the predecessor and the
+    /// successor. Overwrites `path`.
     pub fn locate(self, tree: Tree, key: &Key, path: &mut Path<'a>) {
         path.clear();
         if !tree.is_empty() {
@@ -107,7 +107,7 @@ impl<'a, K: LeafKey> View<'a, K> {
         }
     }
 
-    /// As [`View::locate`], where the trail of the key in this tree is known.
+    /// Like [`View::locate`], with a known trail of the key in this tree.
     pub fn locate_along(self, tree: Tree, key: &Key, trail: &Trail, path: &mut Path<'a>) {
         path.clear();
         if trail.leaf != 0 {
@@ -122,7 +122,7 @@ impl<'a, K: LeafKey> View<'a, K> {
         path.succ = neighbors.upper.map(|upper| self.bytes(self.outermost(upper, false)));
     }
 
-    /// Goes down as `key` leads, once.
+    /// Descends once along `key`.
     #[inline]
     pub fn trail(self, tree: Tree, key: &Key) -> Trail {
         let mut trail = Trail::default();
@@ -131,45 +131,45 @@ impl<'a, K: LeafKey> View<'a, K> {
         }
         let (mut handle, mut floor) = (tree.to_bits(), 0);
         loop {
-            let word = self.arena.word(handle);
-            if word.is_leaf() {
+            let header = self.arena.header(handle);
+            if header.is_leaf() {
                 trail.leaf = handle;
                 return trail;
             }
-            assert!(word.is_branch() && word.offset() >= floor, "no vertex: the tree is stale");
-            floor = word.offset() + 1;
-            handle = self.step(handle, word, key, &mut trail);
+            assert!(header.is_branch() && header.offset() >= floor, "no vertex: the tree is stale");
+            floor = header.offset() + 1;
+            handle = self.step(handle, header, key, &mut trail);
             self.arena.prefetch(handle, HALF_LINE_BYTES);
         }
     }
 
-    /// The child of a branch that `key` leads to; the key that ends here is noted.
+    /// The child of a branch on the path of `key`. Notes a key that ends at this branch.
     #[inline]
-    pub(crate) fn step(self, branch: u32, word: Word, key: &Key, trail: &mut Trail) -> u32 {
-        let mark = key.mark(word.offset());
+    pub(crate) fn step(self, branch: u32, header: BlockHeader, key: &Key, trail: &mut Trail) -> u32 {
+        let mark = key.mark(header.offset());
         // The end of a key is the least mark.
-        if mark != 0 && word.has(0) {
-            trail.pass(self.arena.child(branch, 0));
+        if mark != 0 && header.has(0) {
+            trail.push_end(self.arena.child(branch, 0));
         }
-        self.arena.child(branch, word.toward(mark))
+        self.arena.child(branch, header.child_index(mark))
     }
 
-    /// The leaf at the end of a trail: the only one that can have the key; `None` in an empty tree.
+    /// The leaf at the end of a trail, the only one that can have the key. `None` in an empty tree.
     #[inline]
-    pub fn reached(self, trail: &Trail) -> Option<&'a [u8]> {
+    pub fn trail_leaf(self, trail: &Trail) -> Option<&'a [u8]> {
         (trail.leaf != 0).then(|| self.bytes(trail.leaf))
     }
 
-    /// Makes `path` that of a key whose leaf is at the end of its trail; false when the trail had no room for all
-    /// prefixes, and [`View::locate`] has to find them.
+    /// Sets `path` for a key whose leaf is at the end of its trail. Returns false if the trail had no room for all
+    /// prefixes; then [`View::locate`] must find them.
     #[inline]
-    pub fn retrace(self, trail: &Trail, path: &mut Path<'a>) -> bool {
+    pub fn path_of_trail(self, trail: &Trail, path: &mut Path<'a>) -> bool {
         path.clear();
         let Some(ends) = trail.ends.get(..trail.end_count as usize) else { return false };
         for &end in ends {
             path.push(self.bytes(end));
         }
-        path.exact = self.reached(trail);
+        path.exact = self.trail_leaf(trail);
         true
     }
 
@@ -191,20 +191,20 @@ impl<'a, K: LeafKey> View<'a, K> {
         unsafe { self.arena.leaf(leaf) }
     }
 
-    /// The leaf that `key` leads to: the only one that can have it. Its key shares with `key` what any leaf shares.
+    /// The leaf on the path of `key`, the only one that can have it. No leaf has a longer common prefix with `key`.
     #[inline]
     pub(crate) fn nearest(self, tree: Tree, key: &Key) -> u32 {
         let mut handle = tree.to_bits();
         let mut floor = 0;
         loop {
-            let word = self.arena.word(handle);
-            if word.is_leaf() {
+            let header = self.arena.header(handle);
+            if header.is_leaf() {
                 return handle;
             }
-            // The offsets grow on every way down, which bounds it even in a tree that is stale.
-            assert!(word.is_branch() && word.offset() >= floor, "no vertex: the tree is stale");
-            floor = word.offset() + 1;
-            let index = word.toward(key.mark(word.offset()));
+            // Offsets grow on every path, which bounds the descent even in a stale tree.
+            assert!(header.is_branch() && header.offset() >= floor, "no vertex: the tree is stale");
+            floor = header.offset() + 1;
+            let index = header.child_index(key.mark(header.offset()));
             handle = self.arena.child(handle, index);
             self.arena.prefetch(handle, HALF_LINE_BYTES);
         }
@@ -216,8 +216,8 @@ impl<'a, K: LeafKey> View<'a, K> {
         Some(Difference { offset, mark: key.mark(offset), other: symbol.map_or(0, |symbol| symbol + 1) })
     }
 
-    /// Where `key` lies in a tree that is not empty, in which it leads to the leaf `nearest`. Calls `on_prefix` with
-    /// the length and handle of each leaf whose key is a prefix of `key` and not equal to it, shortest first.
+    /// The neighbors of `key` in a non-empty tree, in which the path of `key` leads to the leaf `nearest`. Calls
+    /// `on_prefix` with the length and handle of each leaf whose key is a proper prefix of `key`, shortest first.
     pub(crate) fn neighbors(
         self,
         tree: Tree,
@@ -230,41 +230,41 @@ impl<'a, K: LeafKey> View<'a, K> {
         let stop = difference.map_or(usize::MAX, |difference| difference.offset);
         let mut found = Neighbors { exact: None, lower: None, upper: None };
         let mut handle = tree.to_bits();
-        let mut word = arena.word(handle);
-        // Down to where the key leaves the way. All that is read here was read a moment ago.
-        while word.is_branch() && word.offset() < stop {
-            let mark = key.mark(word.offset());
-            let index = word.rank(mark);
-            // The end of a key is the least mark: that leaf's key is all that the leaves below here share.
-            if mark != 0 && word.has(0) {
-                on_prefix(word.offset(), arena.child(handle, 0));
+        let mut header = arena.header(handle);
+        // Descends to the vertex at which the key leaves the path. These blocks are in the cache.
+        while header.is_branch() && header.offset() < stop {
+            let mark = key.mark(header.offset());
+            let index = header.rank(mark);
+            // The end of a key is the least mark. The key of that leaf is the common prefix of all leaves below.
+            if mark != 0 && header.has(0) {
+                on_prefix(header.offset(), arena.child(handle, 0));
             }
             if index > 0 {
                 found.lower = Some(arena.child(handle, index - 1));
             }
-            if index + 1 < word.count() {
+            if index + 1 < header.count() {
                 found.upper = Some(arena.child(handle, index + 1));
             }
             handle = arena.child(handle, index);
-            word = arena.word(handle);
+            header = arena.header(handle);
         }
         let Some(difference) = difference else {
             found.exact = Some(handle);
             return found;
         };
-        if word.is_branch() && word.offset() == difference.offset {
-            let index = word.rank(difference.mark);
-            if word.has(0) {
+        if header.is_branch() && header.offset() == difference.offset {
+            let index = header.rank(difference.mark);
+            if header.has(0) {
                 on_prefix(difference.offset, arena.child(handle, 0));
             }
             if index > 0 {
                 found.lower = Some(arena.child(handle, index - 1));
             }
-            if index < word.count() {
+            if index < header.count() {
                 found.upper = Some(arena.child(handle, index));
             }
         } else if difference.other < difference.mark {
-            if word.is_leaf() && difference.other == 0 {
+            if header.is_leaf() && difference.other == 0 {
                 on_prefix(difference.offset, handle);
             }
             found.lower = Some(handle);
@@ -279,13 +279,13 @@ impl<'a, K: LeafKey> View<'a, K> {
         let mut handle = vertex;
         let mut floor = 0;
         loop {
-            let word = self.arena.word(handle);
-            if word.is_leaf() {
+            let header = self.arena.header(handle);
+            if header.is_leaf() {
                 return handle;
             }
-            assert!(word.is_branch() && word.offset() >= floor, "no vertex: the tree is stale");
-            floor = word.offset() + 1;
-            handle = self.arena.child(handle, if greatest { word.count() - 1 } else { 0 });
+            assert!(header.is_branch() && header.offset() >= floor, "no vertex: the tree is stale");
+            floor = header.offset() + 1;
+            handle = self.arena.child(handle, if greatest { header.count() - 1 } else { 0 });
         }
     }
 }

@@ -83,7 +83,7 @@ fn a_full_arena_works_again_after_a_removal() {
 }
 
 #[test]
-fn an_rrset_that_grows_leaf_by_leaf_does_not_eat_the_arena() {
+fn a_growing_rrset_does_not_exhaust_the_arena() {
     let mut store = store(4 << 20);
     let mut tree = Tree::EMPTY;
     for len in (10..=60_000).step_by(7) {
@@ -94,7 +94,7 @@ fn an_rrset_that_grows_leaf_by_leaf_does_not_eat_the_arena() {
 }
 
 #[test]
-fn small_holes_become_big_ones() {
+fn free_blocks_are_merged() {
     let mut store = store(24 << 20);
     let mut tree = Tree::EMPTY;
     for round in 0..6 {
@@ -113,7 +113,7 @@ fn small_holes_become_big_ones() {
 }
 
 #[test]
-fn merging_spares_what_unpublished_versions_took() {
+fn merging_keeps_blocks_of_unpublished_versions() {
     let mut store = store(8 << 20);
     let fill = |store: &mut Store<Plain>, from: u32, len: usize| {
         (from..from + 2000).fold(Tree::EMPTY, |tree, number| store.put(tree, &numbered(number, len)).expect("room"))
@@ -367,7 +367,7 @@ fn a_reader_outlives_its_store() {
 
 #[test]
 #[should_panic(expected = "stale")]
-fn a_handle_from_nowhere_is_found_out() {
+fn invalid_handles_are_detected() {
     let mut store = store(1 << 20);
     store.put(Tree::EMPTY, &leaf(&[1], &[])).expect("room");
     store.view().get(Tree::from_bits(u32::MAX), &key(&[1]));
@@ -375,7 +375,7 @@ fn a_handle_from_nowhere_is_found_out() {
 
 #[test]
 #[should_panic(expected = "stale")]
-fn a_freed_tree_is_found_out() {
+fn freed_trees_are_detected() {
     let mut store = store(1 << 20);
     let tree = store.put(Tree::EMPTY, &leaf(&[1], &[])).expect("room");
     store.abandon();
@@ -384,7 +384,7 @@ fn a_freed_tree_is_found_out() {
 
 #[test]
 #[should_panic(expected = "freed twice")]
-fn a_tree_that_is_dropped_twice_is_found_out() {
+fn dropping_a_tree_twice_is_detected() {
     let mut store = store(1 << 20);
     let tree = store.put(Tree::EMPTY, &leaf(&[1], &[])).expect("room");
     publish(&mut store, tree);
@@ -394,7 +394,7 @@ fn a_tree_that_is_dropped_twice_is_found_out() {
 }
 
 #[test]
-fn what_is_free_is_given_back_and_the_rest_is_as_it_was() {
+fn free_memory_is_released_and_the_rest_unchanged() {
     const COUNT: u32 = 8_000;
     // One leaf in so many stays, so that what is free is in pieces.
     const KEPT: u32 = 400;

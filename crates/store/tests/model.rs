@@ -79,7 +79,7 @@ struct Run {
     sealed: VecDeque<(Version, [Tree; TREES], Maps)>,
     published: ([Tree; TREES], Maps),
     frozen: Vec<(Frozen<Plain>, Maps)>,
-    fulls: usize,
+    full_count: usize,
 }
 
 impl Run {
@@ -93,7 +93,7 @@ impl Run {
             sealed: VecDeque::new(),
             published: ([Tree::EMPTY; TREES], Maps::default()),
             frozen: Vec::new(),
-            fulls: 0,
+            full_count: 0,
         }
     }
 
@@ -122,8 +122,8 @@ impl Run {
         let used = self.store.stats().used_bytes;
         let known = self.maps[tree].get(key_symbols).map(|value| leaf(key_symbols, value));
         let mut buffer = b"left over".to_vec();
-        let amended = self.store.amend(self.trees[tree], &key(key_symbols), &mut buffer, |there, new| {
-            assert_eq!((there, new.len()), (known.as_deref(), 0));
+        let amended = self.store.amend(self.trees[tree], &key(key_symbols), &mut buffer, |existing, new| {
+            assert_eq!((existing, new.len()), (known.as_deref(), 0));
             new.extend_from_slice(&leaf(key_symbols, value.ok_or(None)?));
             Ok::<_, Option<Full>>(())
         });
@@ -141,7 +141,7 @@ impl Run {
     fn refused(&mut self, full: Full, used: usize) {
         assert_eq!(full, Full::Arena);
         assert!(self.store.stats().used_bytes <= used, "a refusal has leaked");
-        self.fulls += 1;
+        self.full_count += 1;
     }
 
     fn remove(&mut self, tree: usize, symbols: &[u8]) {
@@ -322,17 +322,17 @@ fn check_tree(view: View<'_, Plain>, tree: Tree, map: &Map, probes: &[Vec<u8>]) 
         let prefixes = || (0..probe.len()).map(|len| &probe[..len]).filter(|prefix| map.contains_key(*prefix));
         assert!(path.prefixes().iter().map(|leaf| symbols(leaf)).eq(prefixes()));
         // Its trail alone and in a batch: the same leaf, and the prefixes of a key that is there.
-        let (alone, mut together) = (view.trail(tree, key), [Trail::default(); 2]);
+        let (one_by_one, mut together) = (view.trail(tree, key), [Trail::default(); 2]);
         view.trails([(Tree::EMPTY, key), (tree, key)].into_iter(), &mut together);
-        let bytes = |trail: &Trail| view.reached(trail).map(<[u8]>::as_ptr);
-        assert_eq!(bytes(&alone), view.candidate(tree, key).map(<[u8]>::as_ptr));
-        assert_eq!((bytes(&together[0]), bytes(&together[1])), (None, bytes(&alone)));
-        for trail in [&alone, &together[1]] {
+        let bytes = |trail: &Trail| view.trail_leaf(trail).map(<[u8]>::as_ptr);
+        assert_eq!(bytes(&one_by_one), view.candidate(tree, key).map(<[u8]>::as_ptr));
+        assert_eq!((bytes(&together[0]), bytes(&together[1])), (None, bytes(&one_by_one)));
+        for trail in [&one_by_one, &together[1]] {
             view.locate_along(tree, key, trail, &mut path);
             assert_eq!((path.pred().map(symbols), path.succ().map(symbols)), (pred, succ));
             assert!(path.prefixes().iter().map(|leaf| symbols(leaf)).eq(prefixes()));
             if exact.is_some() {
-                assert_eq!(view.retrace(trail, &mut path), prefixes().count() <= TRAIL_ENDS_MAX);
+                assert_eq!(view.path_of_trail(trail, &mut path), prefixes().count() <= TRAIL_ENDS_MAX);
                 if path.exact().is_some() {
                     assert_eq!(path.exact().map(value), exact);
                     assert!(path.prefixes().iter().map(|leaf| symbols(leaf)).eq(prefixes()));
@@ -359,27 +359,27 @@ fn run(reserve_bytes: usize, ops: Vec<Op>) -> usize {
         }
     }
     run.check(&probes);
-    let fulls = run.fulls;
+    let full_count = run.full_count;
     run.finish();
-    fulls
+    full_count
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 128 }, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_store_holds_what_the_maps_hold(ops in proptest::collection::vec(any_op(), 1..200)) {
+    fn the_store_equals_the_maps(ops in proptest::collection::vec(any_op(), 1..200)) {
         run(8 << 20, ops);
     }
 
     #[test]
-    fn a_small_arena_refuses_and_stays_whole(ops in proptest::collection::vec(any_op(), 100..400)) {
+    fn a_full_arena_refuses_changes_and_stays_consistent(ops in proptest::collection::vec(any_op(), 100..400)) {
         run(64 << 10, ops);
     }
 }
 
 #[test]
-fn a_small_arena_does_get_full() {
+fn a_small_arena_becomes_full() {
     let ops = (0..200_u8).map(|index| Op::Put { tree: 0, key: vec![index % 50, index / 50], len: 900 }).collect();
     assert!(run(64 << 10, ops) > 100);
 }

@@ -20,11 +20,11 @@ const VERSIONS: u64 = if cfg!(miri) { 20 } else { 4000 };
 struct Numbers(u64);
 
 impl Numbers {
-    fn below(&mut self, bound: u64) -> u64 {
+    fn random_below(&mut self, limit: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        self.0 % bound
+        self.0 % limit
     }
 }
 
@@ -95,12 +95,13 @@ fn write(store: &mut Store<Plain>, numbers: &mut Numbers, version: u64) -> Tree 
         root = store.put(root, &leaf(&[0, index], &version.to_le_bytes())).expect("room");
     }
     for _ in 0..20 {
-        let symbols = [1 + numbers.below(3) as u8, numbers.below(50) as u8, numbers.below(4) as u8];
-        root = if numbers.below(3) == 0 {
+        let symbols =
+            [1 + numbers.random_below(3) as u8, numbers.random_below(50) as u8, numbers.random_below(4) as u8];
+        root = if numbers.random_below(3) == 0 {
             store.remove(root, &key(&symbols)).expect("room")
         } else {
-            let bound = if numbers.below(8) == 0 { 3000 } else { 60 };
-            let len = 1 + numbers.below(bound) as usize;
+            let limit = if numbers.random_below(8) == 0 { 3000 } else { 60 };
+            let len = 1 + numbers.random_below(limit) as usize;
             store.put(root, &leaf(&symbols, &vec![version as u8; len])).expect("room")
         };
     }
@@ -108,7 +109,7 @@ fn write(store: &mut Store<Plain>, numbers: &mut Numbers, version: u64) -> Tree 
 }
 
 #[test]
-fn readers_never_see_what_is_reused() {
+fn readers_never_see_reused_blocks() {
     let mut store: Store<Plain> =
         Store::new(StoreConfig { reserve_bytes: 256 << 20, huge_pages: false }).expect("address space");
     let stop = Arc::new(AtomicBool::new(false));
@@ -124,12 +125,12 @@ fn readers_never_see_what_is_reused() {
     for version in 1..=VERSIONS {
         let root = write(&mut store, &mut numbers, version);
         let sealed = store.seal(root);
-        match numbers.below(16) {
+        match numbers.random_below(16) {
             0 => store.rewind(),
             1..4 => {}
             _ => store.publish(sealed),
         }
-        if numbers.below(50) == 0 {
+        if numbers.random_below(50) == 0 {
             to_freezer.send(store.freeze()).expect("the freezer is there");
         }
     }

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_zone_is_read_and_a_second_record_is_seen() {
+    fn a_zone_is_parsed_and_a_second_record_is_noticed() {
         let text = "r1.\t60\tIN\tSOA\tns.r1. h.r1. 7 3600 600 86400 60\nns.r1.\t60\tIN\tA\t192.0.2.1\n\
                     c1.r1.\t60\tIN\tA\t0.0.0.9\nc2.r1.\t60\tIN\tAAAA\t2001:db8::1\nc2.r1.\t60\tIN\tAAAA\t2001:db8::2\n";
         let zone = parse(text).unwrap();

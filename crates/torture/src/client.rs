@@ -1,10 +1,10 @@
-//! One client: sends updates with and without prerequisites, one after the other.
+//! One client: sends updates with and without prerequisites, one at a time.
 
 use crate::cluster::name;
 use crate::history::{Action, Event, Operation, Outcome};
 use crate::limits::{GIVE_UP, REGISTERS, RETRY};
-use crate::load::{Shared, Target};
 use crate::net::address;
+use crate::shared::{Shared, Target};
 use rand::Rng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;

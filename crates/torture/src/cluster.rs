@@ -69,7 +69,7 @@ impl<'n> Cluster<'n> {
         let dir = self.directory(1)?;
         let words = ["--dns", "53", "--peer", "5380", "--api", "8053"].map(str::to_owned);
         let mut arguments = vec!["init".to_owned(), "--dir".to_owned(), dir.to_string_lossy().into_owned()];
-        arguments.extend(words.into_iter().map(|word| addressed(1, word)));
+        arguments.extend(words.into_iter().map(|argument| addressed(1, argument)));
         self.raw_command(&arguments, None)?;
         let token = fs::read_to_string(dir.join("api.token")).map_err(|error| error.to_string())?;
         self.token = token.trim().to_owned();
@@ -111,7 +111,7 @@ impl<'n> Cluster<'n> {
         let dir_text = dir.to_string_lossy().into_owned();
         let mut arguments: Vec<String> =
             ["join", "--token", token.trim(), "--dir", &dir_text].map(str::to_owned).into();
-        arguments.extend(words.into_iter().map(|word| addressed(slot, word)));
+        arguments.extend(words.into_iter().map(|argument| addressed(slot, argument)));
         let text = self.raw_command(&arguments, Some(self.net.node(slot).name()))?;
         let id =
             text.split("joined as node ").nth(1).and_then(|rest| rest.split([';', ' ', '\n']).next()?.parse().ok());
@@ -144,7 +144,7 @@ impl<'n> Cluster<'n> {
     pub(crate) fn command(&self, words: &[&str]) -> Result<String, String> {
         let mut last = "no node is running".to_owned();
         for node in self.nodes.values().filter(|node| node.pid().is_some()) {
-            let mut arguments: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            let mut arguments: Vec<String> = words.iter().map(|argument| (*argument).to_owned()).collect();
             arguments.extend(["--dir".into(), node.dir.to_string_lossy().into_owned()]);
             match self.raw_command(&arguments, None) {
                 Ok(output) => return Ok(output),
@@ -307,9 +307,9 @@ impl Drop for Cluster<'_> {
 }
 
 /// Returns an option as it is, and a port with the slot's address.
-fn addressed(slot: usize, word: String) -> String {
+fn addressed(slot: usize, argument: String) -> String {
     debug_assert_eq!(PEER_PORT, 5380);
-    if word.starts_with("--") { word } else { format!("{}:{word}", address(slot)) }
+    if argument.starts_with("--") { argument } else { format!("{}:{argument}", address(slot)) }
 }
 
 /// Parses a name that is known to be valid.

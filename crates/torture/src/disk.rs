@@ -63,7 +63,7 @@ impl Disk {
         result
     }
 
-    /// Cuts the power. One file is left unsynced as evidence; see [`Disk::has_lost_unsynced`].
+    /// Cuts the power. One file is left unsynced as evidence, see [`Disk::has_lost_unsynced`].
     pub(crate) fn cut_power(&self) -> Result<(), String> {
         let unsynced = OpenOptions::new().create(true).append(true).open(self.evidence());
         unsynced.and_then(|mut file| file.write_all(&[b'x'; 8192])).map_err(|error| error.to_string())?;

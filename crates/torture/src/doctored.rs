@@ -322,7 +322,7 @@ mod tests {
 
     /// Porcupine finds the other errors; `cargo xtask torture --doctored` checks all.
     #[test]
-    fn our_own_checks_find_their_errors() {
+    fn doctored_histories_are_found() {
         let porcupines = ["from before", "again later", "two swaps", "swap failed", "of nothing"];
         for (what, doctor) in DOCTORED.iter().filter(|(what, _)| !porcupines.iter().any(|its| what.contains(its))) {
             let mut history = clean();

@@ -116,7 +116,7 @@ impl History {
         file.flush()
     }
 
-    /// Reads what [`History::write`] wrote.
+    /// Reads a history from [`History::write`].
     pub(crate) fn read(path: &Path) -> io::Result<Self> {
         let lines = BufReader::new(File::open(path)?).lines();
         let event = |line: io::Result<String>| Ok(serde_json::from_str::<Event>(&line?)?);

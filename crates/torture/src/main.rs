@@ -22,6 +22,7 @@ mod system;
 mod client;
 mod history;
 mod load;
+mod shared;
 mod watch;
 
 // The faults, and the allowed behavior of nodes.

@@ -68,7 +68,7 @@ impl Node {
         if let Some(number) = self.planted {
             command.env("CATAMARAN_PLANTED", number.to_string());
         }
-        links::end_with_me(&mut command);
+        links::end_with_this_thread(&mut command);
         command.spawn().map_err(|error| format!("cannot start node {}: {error}", self.id))
     }
 

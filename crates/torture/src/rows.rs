@@ -19,7 +19,7 @@ pub(crate) struct Row {
     /// The cluster size of the row by default.
     pub(crate) nodes: usize,
     pub(crate) founder: Founder,
-    /// Causes the fault and ends it. Returns the evidence that it happened; an error fails the run.
+    /// Causes the fault and ends it. Returns the evidence that it happened. An error fails the run.
     pub(crate) cause: fn(&mut Fault<'_, '_>) -> Result<String, String>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) const ROWS: &[Row] = &[
     row("damage-audit", "a bit of the audit log flips", faults::damage::audit),
     row("damage-settings", "a bit of keys, certificates and settings flips", faults::damage::settings),
     row("wiped", "a node loses its data", faults::copies::wiped),
-    row("cloned", "a copy of a node runs beside it", faults::copies::cloned),
+    row("cloned", "a copy of a node runs at the same time", faults::copies::cloned),
     row("rolled-back", "a node gets an older copy of its data", faults::copies::rolled_back),
     five(row("rolling", "all nodes restart, one after the other", faults::rolling::restart)),
     Row {
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_stands_for_its_row_or_for_a_family() {
+    fn a_name_selects_its_row_or_a_family() {
         let names = |names: &[&str]| -> Vec<&str> {
             let words: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
             named(&words).unwrap().iter().map(|row| row.name).collect()

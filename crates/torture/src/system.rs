@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// `_IOR('X', 125, __u32)` of ext4 (linux/ext4.h).
 const EXT4_IOC_SHUTDOWN: libc::c_ulong = 0x8004_587D;
-/// Shuts the file system down immediately, without writing anything more, not even the journal.
+/// Shuts the file system down immediately. Nothing else is written, not even the journal.
 const NO_LOG_FLUSH: u32 = 2;
 /// `_IOWR('X', 119, int)` and `_IOWR('X', 120, int)` (linux/fs.h).
 const FIFREEZE: libc::c_ulong = 0xC004_5877;

@@ -3,8 +3,8 @@
 use crate::cluster::name;
 use crate::history::Event;
 use crate::limits::SOA_PERIOD;
-use crate::load::{Shared, Target};
 use crate::net::address;
+use crate::shared::{Shared, Target};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 use wire::Rtype;

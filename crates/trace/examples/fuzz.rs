@@ -1,16 +1,15 @@
-//! Throws altered traces at the readers of each format, where libFuzzer is not (`cargo xtask fuzz`), and looks at how
-//! much memory that has taken:
+//! Feeds altered traces to the reader of each format, without libFuzzer (`cargo xtask fuzz`), and limits the memory:
 //!
 //! ```text
 //! cargo run --profile gate -p catamaran-trace --features testing --example fuzz -- SECONDS [TARGET]
 //! ```
 
-// The crate of the log makes inputs out of seeds the same way.
+// The crate `replica` makes inputs from seeds in the same way.
 #[expect(unreachable_pub, reason = "it is public where it stands")]
 #[path = "../../replica/src/testing/fuzz/mutate.rs"]
 mod mutate;
 
-/// What `mutate` is bounded by.
+/// Limits that `mutate` needs.
 mod limits {
     pub(super) use trace::testing::INPUT_BYTES_MAX;
 }
@@ -24,10 +23,10 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use trace::testing::{TARGETS, read};
 
-/// KiB of memory that reading any input may take: the largest block of C-DNS, and what its tables come to.
+/// Largest memory for any input, in KiB: the largest block of C-DNS and its tables.
 const MEMORY_KIB_MAX: u64 = 1 << 20;
 
-/// How often it is looked at: once in so many inputs.
+/// Checks the memory once per this many inputs.
 const MEMORY_LOOK: u64 = 256;
 
 fn main() -> ExitCode {
@@ -45,7 +44,7 @@ fn main() -> ExitCode {
     Suite { begin: "trace_", found: "crates/trace/testdata/fuzz.txt", targets }.main()
 }
 
-/// The most memory that this process has taken, where the system says it.
+/// Peak memory of this process, if the system reports it.
 fn memory_kib() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -1,10 +1,10 @@
-//! How fast traces are read and written, one thread, in queries a second:
+//! Measures how fast one thread reads and writes traces, in queries per second:
 //!
 //!     cargo xtask bench traces [QUERIES] [FOLDER]
 //!
-//! Queries as a root server sees them: 38,000 a second, 100,000 clients of whom some ask more, 3 % over TCP, every name
-//! another one. Each format is written, which is mostly making the queries, then read three times: the fastest counts,
-//! and the file is in memory by then. The binary form is held to [`BUDGET`]: the exit code is 1 when it is missed.
+//! The queries resemble those at a root server: 38,000 per second, 100,000 clients with unequal rates, 3 % over TCP,
+//! and unique names. Each format is written once, which mostly measures the generation of queries. Then it is read
+//! three times from memory; the fastest counts. The exit code is 1 if the binary format misses [`BUDGET`].
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -14,10 +14,10 @@ use trace::{Format, Message, Options, Transport, Writer};
 use wire::builder::MessageBuilder;
 use wire::{Name, Rtype};
 
-/// Million queries a second that are read of the binary form on one core, at least.
+/// Smallest accepted rate of reading the binary format on one core, in million queries per second.
 const BUDGET: f64 = 2.0;
 
-/// A generator of bytes that look like chance (splitmix64), the same each time.
+/// A pseudorandom generator (splitmix64) with a fixed seed.
 struct Chance(u64);
 
 impl Chance {
@@ -37,7 +37,7 @@ fn write(path: &std::path::Path, format: Format, count: u64) -> std::io::Result<
     let mut at_ns = 1_491_922_800_000_000_000;
     for number in 0..count {
         at_ns += chance.next() % 52_632;
-        // The square of a share: a tenth of the clients ask a third of all.
+        // Squaring skews the shares: a tenth of the clients sends a third of all queries.
         let share = (chance.next() % 100_000) as f64 / 1e5;
         let client = Ipv4Addr::from(0x0A00_0000 + (share * share * 1e5) as u32);
         let mixed = chance.next();

@@ -1,12 +1,12 @@
-//! dnstap: messages that a server logged of itself, in protobuf, in Frame Streams.
+//! dnstap: messages that a server logged itself, as protobuf in Frame Streams.
 //!
-//! A log entry of a response may repeat the query: it is told once, by the entry of the query.
+//! The entry of a response may repeat the query. The query is read only from its own entry.
 
 use crate::error::TraceError;
 use crate::limits::{FRAME_BYTES_AHEAD_MAX, FRAME_BYTES_MAX, FRAMES_AHEAD_MAX};
 use crate::message::{Message, Transport, has_header};
 use crate::message_queue::MessageQueue;
-use crate::tally::{Tally, Unread};
+use crate::tally::{Tally, UnreadReason};
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Read};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -70,15 +70,15 @@ impl DnstapSide {
         })
     }
 
-    const fn not_selected(self) -> Unread {
+    const fn not_selected(self) -> UnreadReason {
         match self {
-            Self::Client => Unread::DnstapClient,
-            Self::Auth => Unread::DnstapAuth,
-            Self::Update => Unread::DnstapUpdate,
-            Self::Forwarder => Unread::DnstapForwarder,
-            Self::Resolver => Unread::DnstapResolver,
-            Self::Stub => Unread::DnstapStub,
-            Self::Tool => Unread::DnstapTool,
+            Self::Client => UnreadReason::DnstapClient,
+            Self::Auth => UnreadReason::DnstapAuth,
+            Self::Update => UnreadReason::DnstapUpdate,
+            Self::Forwarder => UnreadReason::DnstapForwarder,
+            Self::Resolver => UnreadReason::DnstapResolver,
+            Self::Stub => UnreadReason::DnstapStub,
+            Self::Tool => UnreadReason::DnstapTool,
         }
     }
 }
@@ -97,7 +97,7 @@ pub(crate) struct DnstapReader {
     ahead_ended: Option<TraceError>,
 }
 
-/// Whether a file begins as one of Frame Streams does: a control frame, START.
+/// Whether a file starts like Frame Streams: with the control frame START.
 pub(crate) fn is_dnstap(first: &[u8]) -> bool {
     first.len() >= 12 && first[..4] == [0; 4] && first[8..12] == START.to_be_bytes()
 }
@@ -167,12 +167,12 @@ impl DnstapReader {
     fn next(&mut self) -> Result<Option<Vec<u8>>, TraceError> {
         while !self.is_ended {
             // A writer that was killed sends no STOP frame.
-            let Some(bytes) = self.word()? else { return Ok(None) };
+            let Some(bytes) = self.read_u32()? else { return Ok(None) };
             if bytes > 0 {
                 self.fill(bytes)?;
                 return Ok(Some(std::mem::take(&mut self.frame)));
             }
-            let bytes = self.word()?.ok_or_else(|| self.wrong("the file ends within a control frame"))?;
+            let bytes = self.read_u32()?.ok_or_else(|| self.format_error("the file ends within a control frame"))?;
             self.fill(bytes)?;
             self.control()?;
         }
@@ -181,16 +181,17 @@ impl DnstapReader {
 
     fn control(&mut self) -> Result<(), TraceError> {
         let (kind, mut fields) =
-            self.frame.split_first_chunk::<4>().ok_or_else(|| self.wrong("an empty control frame"))?;
+            self.frame.split_first_chunk::<4>().ok_or_else(|| self.format_error("an empty control frame"))?;
         match u32::from_be_bytes(*kind) {
             START => {
                 while let Some((head, rest)) = fields.split_first_chunk::<8>() {
                     let [field, bytes] = [&head[..4], &head[4..]]
-                        .map(|word| word.try_into().map(u32::from_be_bytes).unwrap_or_default());
-                    let value =
-                        rest.get(..bytes as usize).ok_or_else(|| self.wrong("a field that ends beyond its frame"))?;
+                        .map(|bytes| bytes.try_into().map(u32::from_be_bytes).unwrap_or_default());
+                    let value = rest
+                        .get(..bytes as usize)
+                        .ok_or_else(|| self.format_error("a field that ends beyond its frame"))?;
                     if field == FIELD_CONTENT_TYPE && value != CONTENT_TYPE {
-                        return Err(self.wrong("Frame Streams with other contents than dnstap"));
+                        return Err(self.format_error("Frame Streams with other contents than dnstap"));
                     }
                     fields = &rest[bytes as usize..];
                 }
@@ -201,36 +202,36 @@ impl DnstapReader {
         Ok(())
     }
 
-    /// The next four bytes; `None` at the end of the file.
-    fn word(&mut self) -> Result<Option<u32>, TraceError> {
+    /// Reads four bytes. `None` at the end of the file.
+    fn read_u32(&mut self) -> Result<Option<u32>, TraceError> {
         if self.bytes.fill_buf()?.is_empty() {
             return Ok(None);
         }
-        let mut word = [0; 4];
-        self.bytes.read_exact(&mut word).map_err(|error| self.cut(error))?;
+        let mut bytes = [0; 4];
+        self.bytes.read_exact(&mut bytes).map_err(|error| self.read_error(error))?;
         self.at += 4;
-        Ok(Some(u32::from_be_bytes(word)))
+        Ok(Some(u32::from_be_bytes(bytes)))
     }
 
     fn fill(&mut self, bytes: u32) -> Result<(), TraceError> {
         let bytes = bytes as usize;
         if bytes > FRAME_BYTES_MAX {
-            return Err(self.wrong("a frame larger than 256 KiB"));
+            return Err(self.format_error("a frame larger than 256 KiB"));
         }
         self.frame.resize(bytes, 0);
-        self.bytes.read_exact(&mut self.frame).map_err(|error| self.cut(error))?;
+        self.bytes.read_exact(&mut self.frame).map_err(|error| self.read_error(error))?;
         self.at += bytes as u64;
         Ok(())
     }
 
-    fn cut(&self, error: io::Error) -> TraceError {
+    fn read_error(&self, error: io::Error) -> TraceError {
         match error.kind() {
-            io::ErrorKind::UnexpectedEof => self.wrong("the file ends within a frame"),
+            io::ErrorKind::UnexpectedEof => self.format_error("the file ends within a frame"),
             _ => error.into(),
         }
     }
 
-    fn wrong(&self, what: &str) -> TraceError {
+    fn format_error(&self, what: &str) -> TraceError {
         TraceError::Format { format: "dnstap", at: self.at, what: what.into() }
     }
 }
@@ -241,7 +242,7 @@ enum Value<'v> {
     Bytes(&'v [u8]),
 }
 
-/// The fields of a protobuf message, by their numbers; what contradicts itself ends them.
+/// The fields of a protobuf message with their numbers. Ends at malformed data.
 struct Fields<'f>(&'f [u8]);
 
 impl<'f> Iterator for Fields<'f> {
@@ -266,10 +267,10 @@ impl<'f> Iterator for Fields<'f> {
 impl<'f> Fields<'f> {
     fn varint(&mut self) -> Option<u64> {
         let mut value = 0;
-        for place in 0..10 {
+        for position in 0..10 {
             let (&byte, rest) = self.0.split_first()?;
             self.0 = rest;
-            value |= u64::from(byte & 0x7F) << (7 * place);
+            value |= u64::from(byte & 0x7F) << (7 * position);
             if byte < 0x80 {
                 return Some(value);
             }
@@ -284,7 +285,7 @@ impl<'f> Fields<'f> {
     }
 }
 
-/// What an entry says of one side.
+/// What an entry says about one endpoint.
 #[derive(Default)]
 struct Side<'s> {
     address: Option<IpAddr>,
@@ -295,14 +296,14 @@ struct Side<'s> {
 }
 
 /// The message of an entry (`Dnstap` with a `Message` in it).
-fn entry(frame: &[u8]) -> Result<(DnstapSide, Message<'_>), Unread> {
+fn entry(frame: &[u8]) -> Result<(DnstapSide, Message<'_>), UnreadReason> {
     let message = Fields(frame).find_map(|(field, value)| match (field, value) {
         (14, Value::Bytes(message)) => Some(message),
         _ => None,
     });
     let (mut kind, mut protocol) = (0, 1);
     let (mut query, mut response) = (Side::default(), Side::default());
-    for (field, value) in Fields(message.ok_or(Unread::OtherRecord)?) {
+    for (field, value) in Fields(message.ok_or(UnreadReason::OtherRecord)?) {
         match (field, value) {
             (1, Value::Number(value)) => kind = value,
             (3, Value::Number(value)) => protocol = value,
@@ -325,18 +326,19 @@ fn entry(frame: &[u8]) -> Result<(DnstapSide, Message<'_>), Unread> {
         3 => Transport::Dot,
         4 => Transport::Doh,
         7 => Transport::Doq,
-        _ => return Err(Unread::OtherProtocol),
+        _ => return Err(UnreadReason::OtherProtocol),
     };
-    let direction = DnstapSide::of(kind).ok_or(Unread::OtherRecord)?;
-    let place = |side: &Side<'_>| SocketAddr::new(side.address.unwrap_or(Ipv4Addr::UNSPECIFIED.into()), side.port);
-    // Of each pair of kinds the first is the query, the second the response (dnstap.proto).
+    let direction = DnstapSide::of(kind).ok_or(UnreadReason::OtherRecord)?;
+    let socket_address =
+        |side: &Side<'_>| SocketAddr::new(side.address.unwrap_or(Ipv4Addr::UNSPECIFIED.into()), side.port);
+    // The first type of each pair is the query, the second the response (dnstap.proto).
     let (side, source, destination) = match kind % 2 {
-        1 => (&query, place(&query), place(&response)),
-        _ => (&response, place(&response), place(&query)),
+        1 => (&query, socket_address(&query), socket_address(&response)),
+        _ => (&response, socket_address(&response), socket_address(&query)),
     };
-    let bytes = side.bytes.ok_or(Unread::NoMessage)?;
+    let bytes = side.bytes.ok_or(UnreadReason::NoMessage)?;
     if !has_header(bytes) {
-        return Err(Unread::TooShort);
+        return Err(UnreadReason::TooShort);
     }
     let at_ns = side.at_s.saturating_mul(1_000_000_000).saturating_add(side.at_ns);
     Ok((direction, Message { at_ns, source, destination, transport, bytes }))

@@ -1,39 +1,39 @@
-//! What DNSViz probed: JSON with the responses of every server of a zone, in base 64.
+//! Output of DNSViz: JSON with the responses of every server of a zone, in base64.
 //!
-//! Responses only: which of several attempts was answered, and so what exactly was asked, is not said for each. A whole
-//! zone has one time, so that none is taken.
+//! Only responses are read: for several attempts, the file does not say which query was answered. It has one time per
+//! zone, which is ignored.
 
 use crate::error::TraceError;
 use crate::limits::JSON_BYTES_MAX;
 use crate::message::{Message, Transport, has_header};
 use crate::message_queue::MessageQueue;
-use crate::tally::{Tally, Unread};
+use crate::tally::{Tally, UnreadReason};
 use data_encoding::BASE64;
 use serde_json::Value;
 use std::io::{BufRead, Read};
 use std::net::{IpAddr, SocketAddr};
 
 const FORMAT: &str = "dnsviz";
-/// Where DNSViz tells its version.
+/// The key under which DNSViz stores its version.
 const ABOUT: &str = "_meta._dnsviz.";
 
-/// What is read in JSON.
+/// Error for other JSON.
 const EXPECTED: &str = "neither what DNSViz writes (zones, each with its `queries`) nor Zeek's dns.log \
     (an object a line, with ts, id.orig_h, trans_id and query)";
 
-/// Reads one, whole: the values of JSON are in no order that could be relied on.
+/// Reads the whole file, because the order of JSON values is not fixed.
 pub(crate) struct DnsvizReader(Option<Value>);
 
 impl DnsvizReader {
     pub(crate) fn new(bytes: Box<dyn BufRead + Send>) -> Result<Self, TraceError> {
-        let wrong = |at, what| TraceError::Format { format: FORMAT, at, what };
+        let format_error = |at, what| TraceError::Format { format: FORMAT, at, what };
         let read: Value = serde_json::from_reader(bytes.take(JSON_BYTES_MAX)).map_err(|error| {
-            let why = if error.is_syntax() { format!("{error}; {EXPECTED}") } else { error.to_string() };
-            wrong(error.line() as u64, why)
+            let reason = if error.is_syntax() { format!("{error}; {EXPECTED}") } else { error.to_string() };
+            format_error(error.line() as u64, reason)
         })?;
         let is_zone = |(name, zone): (&String, &Value)| name == ABOUT || zone["queries"].is_array();
         if !read.as_object().is_some_and(|zones| zones.iter().any(is_zone)) {
-            return Err(wrong(1, EXPECTED.into()));
+            return Err(format_error(1, EXPECTED.into()));
         }
         Ok(Self(Some(read)))
     }
@@ -49,30 +49,31 @@ impl DnsvizReader {
     }
 }
 
-/// The responses to one query: by server, by the address that asked.
+/// The responses to one query, by server and client address.
 fn read_query(query: &Value, queue: &mut MessageQueue, tally: &mut Tally) {
     let is_tcp = query["options"]["tcp"].as_bool().unwrap_or_default();
     let transport = if is_tcp { Transport::Tcp } else { Transport::Udp };
     for (server, by_client) in query["responses"].as_object().into_iter().flatten() {
         for (client, response) in by_client.as_object().into_iter().flatten() {
             tally.records += 1;
-            // No answer came.
+            // There was no answer.
             if response["message"].is_null() {
-                tally.count(Unread::NoMessage);
+                tally.count(UnreadReason::NoMessage);
                 continue;
             }
-            let place = |address: &str, port| {
-                let address: IpAddr = address.parse().map_err(|_| Unread::LineMalformed)?;
+            let socket_address = |address: &str, port| {
+                let address: IpAddr = address.parse().map_err(|_| UnreadReason::LineMalformed)?;
                 Ok(SocketAddr::new(address, port))
             };
             let bytes = response["message"].as_str().and_then(|text| BASE64.decode(text.as_bytes()).ok());
-            let whole = (place(server, 53), place(client, 0), bytes.ok_or(Unread::LineMalformed));
-            match whole {
+            let parts =
+                (socket_address(server, 53), socket_address(client, 0), bytes.ok_or(UnreadReason::LineMalformed));
+            match parts {
                 (Ok(source), Ok(destination), Ok(bytes)) if has_header(&bytes) => {
                     queue.push(Message { at_ns: 0, source, destination, transport, bytes: &bytes });
                     tally.messages += 1;
                 }
-                (Ok(_), Ok(_), Ok(_)) => tally.count(Unread::TooShort),
+                (Ok(_), Ok(_), Ok(_)) => tally.count(UnreadReason::TooShort),
                 (Err(unread), ..) | (_, Err(unread), _) | (.., Err(unread)) => tally.count(unread),
             }
         }
@@ -84,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_response_is_a_message_and_silence_is_counted() {
+    fn responses_are_messages_and_timeouts_are_counted() {
         let text = r#"{".": {"type": "authoritative", "queries": [{"qname": ".", "options": {"tcp": true},
             "responses": {"192.0.2.53": {"192.0.2.1": {"message": "AAGEAAAAAAAAAAAA"}},
             "2001:db8::53": {"2001:db8::1": {"message": null, "error": "TIMEOUT"}}}}]},
@@ -95,7 +96,7 @@ mod tests {
         let message = queue.pop().unwrap();
         assert_eq!((message.source, message.transport), ("192.0.2.53:53".parse().unwrap(), Transport::Tcp));
         assert!(message.is_response());
-        assert_eq!((tally.records, tally.messages, tally.unread(Unread::NoMessage)), (2, 1, 1));
+        assert_eq!((tally.records, tally.messages, tally.unread(UnreadReason::NoMessage)), (2, 1, 1));
         let Err(error) = DnsvizReader::new(Box::new(&b"{\"a\": "[..])) else { panic!("it is broken") };
         assert!(error.to_string().starts_with("dnsviz: at 1: EOF"), "{error}");
     }

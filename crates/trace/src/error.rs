@@ -1,21 +1,21 @@
-//! Why a trace cannot be read on.
+//! Errors of reading traces.
 
 use std::{fmt, io};
 
-/// Why a trace cannot be read, or not to its end. What came before it stands.
+/// Why a trace cannot be read to its end. Messages before the error remain valid.
 #[derive(Debug)]
 pub enum TraceError {
-    /// The file, or how it is packed.
+    /// An error of the file or of its compression.
     File(io::Error),
-    /// It is in none of the formats.
+    /// The format is unknown.
     Unknown,
-    /// What the format forbids: which format, where in the file (bytes or line), and what.
+    /// The content is malformed.
     Format {
-        /// Its name.
+        /// Name of the format.
         format: &'static str,
-        /// Where: bytes or lines from the beginning, as the format counts.
+        /// Position, in bytes or lines, depending on the format.
         at: u64,
-        /// What is wrong there.
+        /// The reason.
         what: String,
     },
 }

@@ -1,22 +1,22 @@
-//! Where a message ends: some senders put bytes of their own behind the last record.
+//! Finds the end of a message, because some senders append bytes after the last record.
 
 use crate::limits::HEADER_BYTES;
 use wire::NameBuf;
 use wire::parse::{Header, Message, ParseError};
 
-/// The message that bytes begin with, and what stands behind it; `None` when they begin with none.
+/// Parses the message at the start of the bytes. Also returns the bytes after it. `None` if there is no valid message.
 pub(crate) fn parse(bytes: &[u8]) -> Option<(Message<'_>, &[u8])> {
     match Message::parse(bytes) {
         Ok(message) => Some((message, &[])),
         Err(ParseError::LeftOver) => {
-            let (whole, rest) = bytes.split_at_checked(end(bytes)?)?;
-            Some((Message::parse(whole).ok()?, rest))
+            let (message, rest) = bytes.split_at_checked(end(bytes)?)?;
+            Some((Message::parse(message).ok()?, rest))
         }
         Err(_) => None,
     }
 }
 
-/// Behind the last record that the header counts (RFC 1035 4.1).
+/// The position after the last record that the header counts (RFC 1035 4.1).
 fn end(bytes: &[u8]) -> Option<usize> {
     let header = Header::parse(bytes)?;
     let mut at = HEADER_BYTES;
@@ -37,18 +37,18 @@ mod tests {
     use wire::{MessageBuilder, Name, Rtype};
 
     #[test]
-    fn bytes_behind_the_last_record_are_apart() {
+    fn bytes_after_the_last_record_are_separate() {
         let name: Name = "www.example.".parse().unwrap();
         let plain = MessageBuilder::query(1, name.as_ref(), Rtype::AXFR).build();
         let more = MessageBuilder::query(1, name.as_ref(), Rtype::A).option(10, &[7; 8]).build();
-        for whole in [plain, more, vec![0; 12]] {
+        for message in [plain, more, vec![0; 12]] {
             for rest in [&b""[..], b"MS", &[0; 100]] {
-                let bytes = [&whole[..], rest].concat();
-                let (message, found) = parse(&bytes).unwrap();
-                assert_eq!((message.as_bytes(), found), (&whole[..], rest));
+                let bytes = [&message[..], rest].concat();
+                let (parsed, found) = parse(&bytes).unwrap();
+                assert_eq!((parsed.as_bytes(), found), (&message[..], rest));
             }
-            if whole.len() > 12 {
-                assert!(parse(&whole[..whole.len() - 1]).is_none());
+            if message.len() > 12 {
+                assert!(parse(&message[..message.len() - 1]).is_none());
             }
         }
     }

@@ -1,11 +1,11 @@
-//! LDplayer's text (Fsdb): the first line names the columns, `#fsdb time src_ip qname qclass qtype protocol`.
+//! LDplayer's text (Fsdb). The first line names the columns: `#fsdb time src_ip qname qclass qtype protocol`.
 
 use crate::error::TraceError;
 use crate::lines::{Lines, columns_of, seconds};
 use crate::message::{Message, Transport};
 use crate::message_queue::MessageQueue;
 use crate::mnemonics;
-use crate::tally::{Tally, Unread};
+use crate::tally::{Tally, UnreadReason};
 use std::io::BufRead;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use wire::Name;
@@ -14,7 +14,7 @@ use wire::builder::MessageBuilder;
 const FORMAT: &str = "fsdb";
 const COLUMNS: [&str; 6] = ["time", "src_ip", "qname", "qclass", "qtype", "protocol"];
 
-/// Reads one. A query that says nothing else goes to port 53 of no address.
+/// Reads a file. Queries go to port 53 of the unspecified address, unless the file has other columns.
 pub(crate) struct FsdbReader {
     lines: Lines,
     columns: Option<[usize; COLUMNS.len()]>,
@@ -40,14 +40,14 @@ impl FsdbReader {
             return Err(TraceError::Format { format: FORMAT, at: self.lines.number, what });
         };
         tally.records += 1;
-        let words: Vec<&str> = line.split_whitespace().collect();
-        match query(columns.map(|column| words.get(column).copied().unwrap_or("-"))) {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        match query(columns.map(|column| fields.get(column).copied().unwrap_or("-"))) {
             Ok((at_ns, source, transport, bytes)) => {
-                let nowhere = match source.ip() {
+                let unspecified = match source.ip() {
                     IpAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
                     IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
                 };
-                let destination = SocketAddr::new(nowhere, 53);
+                let destination = SocketAddr::new(unspecified, 53);
                 queue.push(Message { at_ns, source, destination, transport, bytes: &bytes });
                 tally.messages += 1;
             }
@@ -57,22 +57,22 @@ impl FsdbReader {
     }
 
     fn columns(&self, names: &str) -> Result<[usize; COLUMNS.len()], TraceError> {
-        // `-F t` and the like say what is between columns: any white space is taken.
+        // Options such as `-F t` name the separator. Any white space is accepted.
         let names: Vec<&str> =
-            names.split_whitespace().skip_while(|word| word.starts_with('-') || word.len() == 1).collect();
+            names.split_whitespace().skip_while(|field| field.starts_with('-') || field.len() == 1).collect();
         columns_of(FORMAT, self.lines.number, names.into_iter(), COLUMNS)
     }
 }
 
 fn query(
     [at, source, qname, qclass, qtype, protocol]: [&str; 6],
-) -> Result<(u64, SocketAddr, Transport, Vec<u8>), Unread> {
-    let at_ns = seconds(at).ok_or(Unread::LineMalformed)?;
-    let source = SocketAddr::new(source.parse().map_err(|_| Unread::LineMalformed)?, 0);
-    let transport = protocol.parse().map_err(|()| Unread::OtherProtocol)?;
-    let qname: Name = qname.parse().map_err(|_| Unread::NotSendable)?;
-    let qtype = mnemonics::rtype(qtype).ok_or(Unread::NotSendable)?;
-    let qclass = mnemonics::class(qclass).ok_or(Unread::NotSendable)?;
+) -> Result<(u64, SocketAddr, Transport, Vec<u8>), UnreadReason> {
+    let at_ns = seconds(at).ok_or(UnreadReason::LineMalformed)?;
+    let source = SocketAddr::new(source.parse().map_err(|_| UnreadReason::LineMalformed)?, 0);
+    let transport = protocol.parse().map_err(|()| UnreadReason::OtherProtocol)?;
+    let qname: Name = qname.parse().map_err(|_| UnreadReason::NotSendable)?;
+    let qtype = mnemonics::rtype(qtype).ok_or(UnreadReason::NotSendable)?;
+    let qclass = mnemonics::class(qclass).ok_or(UnreadReason::NotSendable)?;
     let message = MessageBuilder::new(wire::parse::Header::default()).question(qname.as_ref(), qtype, qclass);
     Ok((at_ns, source, transport, message.build()))
 }

@@ -1,4 +1,4 @@
-//! Recorded DNS traffic: reads what captures it, one message after the other, and writes it.
+//! Recorded DNS traffic: reads and writes traces, message by message.
 //!
 //! ```text
 //!   file --> unpack --> capture (link, IP, fragments, UDP, TCP streams) --+
@@ -7,24 +7,24 @@
 //!   Message --> mutate (rules) or anonymize (key) --> Message
 //! ```
 //!
-//! Nothing is dropped in silence: every frame, segment and line that gives no message is counted by its reason. Memory
-//! is bounded by [`limits`], however long a trace is.
+//! Nothing is dropped silently: every frame, segment and line without a message is counted under one reason. [`limits`]
+//! bounds the memory for traces of any length.
 #![forbid(unsafe_code)]
 
 pub mod limits;
 
-// What is recorded.
+// Messages.
 mod message;
 pub use message::{Message, Transport};
-// What could not be read, by reason.
+// Counts of unread data.
 mod tally;
-pub use tally::{Group, Tally, Unread};
+pub use tally::{Group, Tally, UnreadReason};
 mod error;
 pub use error::TraceError;
 
-// Files, as they lie there.
+// Files and compression.
 mod unpack;
-// What they hold.
+// Formats.
 mod binary;
 mod capture;
 mod cdns;
@@ -39,22 +39,24 @@ mod rpl;
 mod text;
 pub use mnemonics::{class, opcode, rcode, rtype};
 mod zeek;
-// Any of them.
+// The reader of all formats.
 mod reader;
 pub use dnstap::DnstapSide;
-pub use reader::{Format, Options, Reader, open};
+pub use reader::{Format, Options, Reader, detect, open};
 mod writer;
 pub use writer::Writer;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
-// One line for each, for programs beside this one.
+// Lines of text, for other programs.
 pub use reader::read_lines;
 pub use text::write as write_line;
-// What is in one.
+// Summary of a trace.
+mod intervals;
 mod summary;
+pub use intervals::Intervals;
 pub use summary::Summary;
 
-// What becomes of one.
+// Changes to a trace.
 pub mod anonymize;
 mod extent;
 pub mod mutate;

@@ -1,4 +1,4 @@
-//! Lines of a text, one after the other, none longer than the bound.
+//! Reads lines of limited length.
 
 use crate::error::TraceError;
 use crate::limits::LINE_BYTES_MAX;
@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 pub(crate) struct Lines {
     bytes: Box<dyn BufRead + Send>,
     line: Vec<u8>,
-    /// Of the line, counted from one.
+    /// Number of the current line, from 1.
     pub(crate) number: u64,
 }
 
@@ -18,7 +18,7 @@ impl Lines {
         Self { bytes, line: Vec::new(), number: 0 }
     }
 
-    /// The next one, without its end; `None` behind the last.
+    /// The next line without its end. `None` at the end of the file.
     pub(crate) fn next(&mut self, format: &'static str) -> Result<Option<&[u8]>, TraceError> {
         self.line.clear();
         self.number += 1;
@@ -33,24 +33,24 @@ impl Lines {
     }
 }
 
-/// A time as seconds with a fraction, in nanoseconds since 1970.
+/// Converts seconds with a fraction into nanoseconds since 1970.
 pub(crate) fn seconds(text: &str) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = fraction.get(..fraction.len().min(9))?;
     if !fraction.bytes().all(|digit| digit.is_ascii_digit()) {
         return None;
     }
-    let places = 10_u64.pow(9 - digits.len() as u32);
-    let nanoseconds = if digits.is_empty() { 0 } else { digits.parse::<u64>().ok()? * places };
+    let scale = 10_u64.pow(9 - digits.len() as u32);
+    let nanoseconds = if digits.is_empty() { 0 } else { digits.parse::<u64>().ok()? * scale };
     whole.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(nanoseconds)
 }
 
-/// An address and a port.
-pub(crate) fn place(address: &str, port: &str) -> Option<SocketAddr> {
+/// Parses an address and a port.
+pub(crate) fn socket_address(address: &str, port: &str) -> Option<SocketAddr> {
     Some(SocketAddr::new(address.parse().ok()?, port.parse().ok()?))
 }
 
-/// Where the columns that are wanted stand among those that there are.
+/// Positions of the wanted columns.
 pub(crate) fn columns_of<'n, const N: usize>(
     format: &'static str,
     line: u64,

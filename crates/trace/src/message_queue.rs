@@ -1,11 +1,11 @@
-//! Messages that were found and not yet taken.
+//! Messages that were decoded and not yet returned.
 
 use crate::message::{Message, Transport};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::ops::Range;
 
-/// In the order in which they were found; their bytes lie in one buffer, which is used again when all are taken.
+/// A queue of messages. Their bytes share one buffer, which is reused when the queue is empty.
 #[derive(Default)]
 pub(crate) struct MessageQueue {
     bytes: Vec<u8>,
@@ -35,7 +35,7 @@ impl MessageQueue {
         self.heads.len()
     }
 
-    /// When the first of them was seen.
+    /// Time of the first message.
     pub(crate) fn first_ns(&self) -> Option<u64> {
         self.heads.front().map(|head| head.at_ns)
     }

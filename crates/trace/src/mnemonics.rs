@@ -1,47 +1,47 @@
-//! Mnemonics and numbers, as text has them.
+//! Parses mnemonics and numbers.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use wire::number::{Class, Opcode, Rcode, Rtype};
 
-/// A type by its mnemonic in any case, as `TYPE123` (RFC 3597 5), or `*`.
+/// Parses a type: a mnemonic in any case, `TYPE123` (RFC 3597 5), or `*`.
 #[must_use]
-pub fn rtype(word: &str) -> Option<Rtype> {
+pub fn rtype(text: &str) -> Option<Rtype> {
     static KNOWN: OnceLock<BTreeMap<&str, Rtype>> = OnceLock::new();
     let known = KNOWN.get_or_init(|| {
-        let named = |number| Rtype(number).mnemonic().map(|word| (word, Rtype(number)));
-        (0..=u16::MAX).filter_map(named).collect()
+        let by_number = |number| Rtype(number).mnemonic().map(|text| (text, Rtype(number)));
+        (0..=u16::MAX).filter_map(by_number).collect()
     });
-    let word = word.to_ascii_uppercase();
-    let number = || word.strip_prefix("TYPE").and_then(|number| number.parse().ok()).map(Rtype);
-    if word == "*" { Some(Rtype::ANY) } else { known.get(word.as_str()).copied().or_else(number) }
+    let text = text.to_ascii_uppercase();
+    let number = || text.strip_prefix("TYPE").and_then(|number| number.parse().ok()).map(Rtype);
+    if text == "*" { Some(Rtype::ANY) } else { known.get(text.as_str()).copied().or_else(number) }
 }
 
-/// A class by its mnemonic in any case, or as `CLASS123` (RFC 3597 5).
+/// Parses a class: a mnemonic in any case, or `CLASS123` (RFC 3597 5).
 #[must_use]
-pub fn class(word: &str) -> Option<Class> {
-    let word = word.to_ascii_uppercase();
+pub fn class(text: &str) -> Option<Class> {
+    let text = text.to_ascii_uppercase();
     let known = [Class::IN, Class::CH, Class::HS, Class::NONE, Class::ANY];
-    let number = || word.strip_prefix("CLASS").and_then(|number| number.parse().ok()).map(Class);
-    known.into_iter().find(|class| class.mnemonic() == Some(&word)).or_else(number)
+    let number = || text.strip_prefix("CLASS").and_then(|number| number.parse().ok()).map(Class);
+    known.into_iter().find(|class| class.mnemonic() == Some(&text)).or_else(number)
 }
 
-/// An opcode by its mnemonic in any case, or as `OPCODE7`.
+/// Parses an opcode: a mnemonic in any case, or `OPCODE7`.
 #[must_use]
-pub fn opcode(word: &str) -> Option<Opcode> {
-    let word = word.to_ascii_uppercase();
-    let number = || word.strip_prefix("OPCODE").and_then(|number| number.parse().ok()).map(Opcode);
-    let known = (0..16).map(Opcode).find(|opcode| opcode.mnemonic() == Some(&word));
+pub fn opcode(text: &str) -> Option<Opcode> {
+    let text = text.to_ascii_uppercase();
+    let number = || text.strip_prefix("OPCODE").and_then(|number| number.parse().ok()).map(Opcode);
+    let known = (0..16).map(Opcode).find(|opcode| opcode.mnemonic() == Some(&text));
     known.or_else(number).filter(|opcode| opcode.0 < 16)
 }
 
-/// An RCODE by its mnemonic in any case, or as `RCODE17`.
+/// Parses an RCODE: a mnemonic in any case, or `RCODE17`.
 #[must_use]
-pub fn rcode(word: &str) -> Option<Rcode> {
-    let word = word.to_ascii_uppercase();
-    let number = || word.strip_prefix("RCODE").and_then(|number| number.parse().ok()).map(Rcode);
-    // Twelve bits with EDNS (RFC 6891 6.1.3).
-    let known = (0..4_096).map(Rcode).find(|rcode| rcode.mnemonic() == Some(&word));
+pub fn rcode(text: &str) -> Option<Rcode> {
+    let text = text.to_ascii_uppercase();
+    let number = || text.strip_prefix("RCODE").and_then(|number| number.parse().ok()).map(Rcode);
+    // RCODEs have twelve bits with EDNS (RFC 6891 6.1.3).
+    let known = (0..4_096).map(Rcode).find(|rcode| rcode.mnemonic() == Some(&text));
     known.or_else(number).filter(|rcode| rcode.0 < 4_096)
 }
 
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_number_has_a_word_and_every_word_its_number() {
+    fn numbers_map_to_text_and_back() {
         for number in 0..=u16::MAX {
             assert_eq!(rtype(&rtype_mnemonic(Rtype(number))), Some(Rtype(number)));
             assert_eq!(class(&class_mnemonic(Class(number))), Some(Class(number)));

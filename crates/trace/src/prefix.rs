@@ -1,10 +1,10 @@
-//! Addresses that begin alike.
+//! Address prefixes.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// An address and how many of its bits count; those behind them are zero.
+/// A prefix: an address and its length in bits. The remaining bits are zero.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Prefix {
     address: IpAddr,
@@ -12,7 +12,7 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// The prefix of so many bits that the address has; `None` when it has fewer bits.
+    /// The prefix of an address with this length. `None` if the address is shorter.
     #[must_use]
     pub fn new(address: IpAddr, length: u8) -> Option<Self> {
         let (bits, width) = bits_of(address);
@@ -20,25 +20,25 @@ impl Prefix {
         Some(Self { address: address_of(bits & mask(host), width), length })
     }
 
-    /// Its lowest address.
+    /// The lowest address.
     #[must_use]
     pub const fn address(self) -> IpAddr {
         self.address
     }
 
-    /// How many bits count.
+    /// The length in bits.
     #[must_use]
     pub const fn length(self) -> u8 {
         self.length
     }
 
-    /// Whether an address is in it; one of the other family never is.
+    /// Whether it contains an address. Never true for the other family.
     #[must_use]
     pub fn contains(self, address: IpAddr) -> bool {
         Self::new(address, self.length) == Some(self)
     }
 
-    /// The bytes that its bits stand in, as EDNS has them (RFC 7871 6).
+    /// The bytes that contain its bits, as in EDNS (RFC 7871 6).
     #[must_use]
     pub fn to_bytes(self) -> Vec<u8> {
         let mut bytes = match self.address {
@@ -49,7 +49,7 @@ impl Prefix {
         bytes
     }
 
-    /// How many addresses hosts can have: neither the first nor the last, where there are others.
+    /// Number of host addresses: without the first and the last one, if there are others.
     pub(crate) fn host_count(self) -> u128 {
         let (_, width) = bits_of(self.address);
         match 1_u128.checked_shl(u32::from(width - self.length)) {
@@ -59,7 +59,7 @@ impl Prefix {
         }
     }
 
-    /// The host of this number, below [`Prefix::host_count`].
+    /// The host with this number, which is less than [`Prefix::host_count`].
     pub(crate) fn host(self, number: u128) -> IpAddr {
         let (bits, width) = bits_of(self.address);
         let first = u128::from(width - self.length > 1);
@@ -67,7 +67,7 @@ impl Prefix {
     }
 }
 
-/// The bits of an address, and how many they are.
+/// The bits of an address, and their number.
 pub(crate) fn bits_of(address: IpAddr) -> (u128, u8) {
     match address {
         IpAddr::V4(address) => (address.to_bits().into(), 32),
@@ -75,12 +75,12 @@ pub(crate) fn bits_of(address: IpAddr) -> (u128, u8) {
     }
 }
 
-/// The address of that many bits.
+/// The address with these bits.
 pub(crate) fn address_of(bits: u128, width: u8) -> IpAddr {
     if width == 32 { Ipv4Addr::from_bits(bits as u32).into() } else { Ipv6Addr::from_bits(bits).into() }
 }
 
-/// All bits but the last `host`.
+/// A mask without the last `host` bits.
 pub(crate) fn mask(host: u8) -> u128 {
     u128::MAX.checked_shl(host.into()).unwrap_or(0)
 }
@@ -88,7 +88,7 @@ pub(crate) fn mask(host: u8) -> u128 {
 impl FromStr for Prefix {
     type Err = ();
 
-    /// Reads `192.0.2.0/24`, or an address alone.
+    /// Parses `192.0.2.0/24`, or a single address.
     fn from_str(text: &str) -> Result<Self, ()> {
         let (address, length) = text.split_once('/').map_or((text, None), |(address, length)| (address, Some(length)));
         let address: IpAddr = address.parse().map_err(|_| ())?;
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_behind_the_prefix_do_not_count() {
+    fn bits_after_the_prefix_are_ignored() {
         assert_eq!(prefix("192.0.2.77/24").to_string(), "192.0.2.0/24");
         assert_eq!(prefix("2001:db8:ffff::1/33").to_string(), "2001:db8:8000::/33");
         assert!(prefix("192.0.2.0/25").contains("192.0.2.127".parse().unwrap()));

@@ -1,4 +1,4 @@
-//! Any trace, whatever its format.
+//! The reader of all formats.
 
 use crate::binary::{self, BinaryReader};
 use crate::capture::CaptureReader;
@@ -20,7 +20,7 @@ use std::io::{BufRead, Read, Seek};
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-/// A format of traces.
+/// Format of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
     /// pcap or pcapng.
@@ -29,24 +29,24 @@ pub enum Format {
     Dnstap,
     /// C-DNS.
     Cdns,
-    /// Our text.
+    /// Our text format.
     Text,
-    /// Our binary form.
+    /// Our binary format.
     Binary,
-    /// dnsperf's query file.
+    /// Query file of dnsperf.
     Dnsperf,
-    /// Zeek's `dns.log`.
+    /// `dns.log` of Zeek.
     Zeek,
-    /// LDplayer's text.
+    /// Text of LDplayer.
     Fsdb,
     /// A replay scenario.
     Rpl,
-    /// What DNSViz probed.
+    /// JSON of DNSViz.
     Dnsviz,
 }
 
 impl Format {
-    /// All of them.
+    /// All formats.
     pub const ALL: [Self; 10] = [
         Self::Capture,
         Self::Dnstap,
@@ -60,7 +60,7 @@ impl Format {
         Self::Dnsviz,
     ];
 
-    /// Its name on command lines.
+    /// Name on the command line.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -78,10 +78,10 @@ impl Format {
     }
 }
 
-/// How a trace is read.
+/// Options of reading a trace.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Its format; found out by its beginning, if none is said.
+    /// The format. By default it is detected.
     pub format: Option<Format>,
     /// Server ports in captures and Zeek logs.
     pub ports: Vec<u16>,
@@ -95,7 +95,7 @@ impl Default for Options {
     }
 }
 
-/// Reads a trace, one message after the other.
+/// Reads a trace message by message.
 pub struct Reader {
     source: Source,
     format: Format,
@@ -117,17 +117,18 @@ enum Source {
     Dnsviz(DnsvizReader),
 }
 
-/// So many bytes tell a format.
+/// Bytes that are enough to detect a format.
 const FIRST_BYTES: usize = 32;
 
-/// Opens a trace; `-` is standard input. Packed ones (gzip, xz, zstd, LZ4) are unpacked.
+/// Opens a trace. `-` is standard input. Compressed files (gzip, xz, zstd, LZ4) are decompressed.
 ///
 /// # Errors
-/// [`TraceError`] when it cannot be opened, or its format is not known.
+///
+/// [`TraceError`] if the file cannot be opened, or its format is unknown.
 pub fn open(path: &Path, options: &Options) -> Result<Reader, TraceError> {
     let (first, bytes) = unpack::peek(unpack::open(path)?, FIRST_BYTES)?;
     let mut bytes = unpack::buffered(bytes);
-    let format = match options.format.or_else(|| format_of(&first, path)).ok_or(TraceError::Unknown)? {
+    let format = match options.format.or_else(|| detect(&first, path)).ok_or(TraceError::Unknown)? {
         Format::Dnsviz if options.format.is_none() && zeek::begins_json(bytes.fill_buf()?) => Format::Zeek,
         format => format,
     };
@@ -139,7 +140,7 @@ pub fn open(path: &Path, options: &Options) -> Result<Reader, TraceError> {
     Reader::of_bytes(bytes, format, options)
 }
 
-/// What reads a format.
+/// Returns the reader of a format.
 fn source_of(bytes: Box<dyn BufRead + Send>, format: Format, options: &Options) -> Result<Source, TraceError> {
     Ok(match format {
         Format::Capture => Source::Capture(CaptureReader::new(bytes, options.ports.clone())?),
@@ -155,14 +156,14 @@ fn source_of(bytes: Box<dyn BufRead + Send>, format: Format, options: &Options) 
     })
 }
 
-/// A file that lies there as it is, not packed, in which any place can be read.
+/// Opens the file if it is seekable and not compressed.
 fn unpacked(path: &Path) -> Result<Option<File>, TraceError> {
     if path.as_os_str() == "-" || !std::fs::metadata(path)?.is_file() {
         return Ok(None);
     }
     let mut file = File::open(path)?;
     let mut first = [0; binary::MAGIC.len()];
-    // A shorter one is not packed either: that it ends early is told by who reads it.
+    // A shorter file is not compressed either. Its reader reports the early end.
     let is_ours = match file.read_exact(&mut first) {
         Ok(()) => first == binary::MAGIC,
         Err(_) => false,
@@ -171,15 +172,16 @@ fn unpacked(path: &Path) -> Result<Option<File>, TraceError> {
     Ok(Some(file).filter(|_| is_ours))
 }
 
-/// Reads lines of our text, as [`crate::write_line`] writes them: what a program gives that was given such lines.
+/// Reads lines of our text format, as [`crate::write_line`] writes them, such as the output of a filter program.
 #[must_use]
 pub fn read_lines(lines: Box<dyn BufRead + Send>) -> Reader {
     Reader::new(Source::Text(TextReader::new(lines)), Format::Text)
 }
 
-/// What the first bytes, and where they cannot tell the name of the file, say.
-fn format_of(first: &[u8], path: &Path) -> Option<Format> {
-    /// Byte orders of pcap, its variant with nanoseconds, and the section header of pcapng.
+/// Detects the format from the first bytes of an unpacked trace or, if that fails, from the file name.
+#[must_use]
+pub fn detect(first: &[u8], path: &Path) -> Option<Format> {
+    /// pcap in both byte orders, pcap with nanoseconds, and the section header of pcapng.
     const CAPTURES: [[u8; 4]; 5] = [
         [0xD4, 0xC3, 0xB2, 0xA1],
         [0xA1, 0xB2, 0xC3, 0xD4],
@@ -201,16 +203,16 @@ fn format_of(first: &[u8], path: &Path) -> Option<Format> {
     }
     let begins =
         [(MAGIC, Format::Text), ("#fsdb", Format::Fsdb), ("#separator", Format::Zeek), ("#fields", Format::Zeek)];
-    let named = begins.into_iter().find(|(word, _)| first.starts_with(word.as_bytes())).map(|(_, format)| format);
+    let known = begins.into_iter().find(|(prefix, _)| first.starts_with(prefix.as_bytes())).map(|(_, format)| format);
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    // Or a log of Zeek, which its first line tells; what is neither its reader refuses.
+    // Or a log of Zeek, which its first line shows. The DNSViz reader refuses other JSON.
     let is_json = first.trim_ascii_start().starts_with(b"{");
     let by_name = || match &name {
         name if name.contains(".dnsperf") => Some(Format::Dnsperf),
         name if name.contains(".rpl") => Some(Format::Rpl),
         _ => None,
     };
-    named.or(is_json.then_some(Format::Dnsviz)).or_else(by_name)
+    known.or(is_json.then_some(Format::Dnsviz)).or_else(by_name)
 }
 
 impl Reader {
@@ -227,13 +229,14 @@ impl Reader {
         Ok(Self::new(source_of(bytes, format, options)?, format))
     }
 
-    /// The next message, in the order of the trace; `None` at its end. After an error there is no more.
+    /// Returns the next message, in the order of the trace. `None` at the end, and after an error.
     ///
     /// # Errors
-    /// [`TraceError`] when the trace cannot be read on; what came before stands.
+    ///
+    /// [`TraceError`] if the trace cannot be read further. Earlier messages remain valid.
     #[expect(clippy::should_implement_trait, reason = "a message is lent until the next call")]
     pub fn next(&mut self) -> Result<Option<Message<'_>>, TraceError> {
-        self.hold()?;
+        self.fill_queue()?;
         let message = self.queue.pop();
         if let Some(message) = &message {
             self.tally.backwards += u64::from(message.at_ns < self.last_ns);
@@ -242,32 +245,34 @@ impl Reader {
         Ok(message)
     }
 
-    /// When the message that comes next was seen; it is not taken.
+    /// The time of the next message, without taking the message.
     ///
     /// # Errors
+    ///
     /// As [`Reader::next`].
     pub fn next_ns(&mut self) -> Result<Option<u64>, TraceError> {
-        self.hold()?;
+        self.fill_queue()?;
         Ok(self.queue.first_ns())
     }
 
-    /// From here on only messages of this time are wanted (nanoseconds since 1970). Others may come all the same: only
-    /// what is easily passed over is, which is most of our binary form, and what is passed over is in no tally.
+    /// Restricts the reader to a range of times (nanoseconds since 1970). It skips only what is easy to skip, such as
+    /// chunks of the binary format, so other messages may still come. Skipped messages are in no tally.
     ///
     /// # Errors
-    /// [`TraceError`] when the file cannot be read.
-    pub fn narrow(&mut self, wanted: &RangeInclusive<u64>) -> Result<(), TraceError> {
+    ///
+    /// [`TraceError`] if the file cannot be read.
+    pub fn narrow(&mut self, times: &RangeInclusive<u64>) -> Result<(), TraceError> {
         match &mut self.source {
-            Source::Binary(source) => source.narrow(wanted),
+            Source::Binary(source) => source.narrow(times),
             _ => Ok(()),
         }
     }
 
-    /// Reads on until there is a message, or the end.
-    fn hold(&mut self) -> Result<(), TraceError> {
+    /// Reads until there is a message, or to the end.
+    fn fill_queue(&mut self) -> Result<(), TraceError> {
         let (queue, tally) = (&mut self.queue, &mut self.tally);
         while queue.len() == 0 {
-            let goes_on = match &mut self.source {
+            let has_more = match &mut self.source {
                 Source::Capture(source) => source.advance(queue, tally)?,
                 Source::Dnstap(source) => source.advance(queue, tally)?,
                 Source::Cdns(source) => source.advance(queue, tally)?,
@@ -279,20 +284,20 @@ impl Reader {
                 Source::Rpl(source) => source.advance(queue, tally)?,
                 Source::Dnsviz(source) => source.advance(queue, tally),
             };
-            if !goes_on {
+            if !has_more {
                 break;
             }
         }
         Ok(())
     }
 
-    /// What was read so far, and what was not.
+    /// Counts of read and unread data so far.
     #[must_use]
     pub const fn tally(&self) -> &Tally {
         &self.tally
     }
 
-    /// Its format.
+    /// Format of the trace.
     #[must_use]
     pub const fn format(&self) -> Format {
         self.format

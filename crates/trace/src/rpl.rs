@@ -1,7 +1,7 @@
-//! Replay scenarios, as Deckard and Unbound's testbound have them: what servers answer, as text.
+//! Replay scenarios of Deckard and of Unbound's testbound: responses of servers as text, without times.
 //!
-//! Each entry of a range is a response, from each address of the range. What a scenario asks, and what it expects of
-//! the resolver, are no messages of these servers and count as other records. There is no time in it.
+//! Each entry of a range is a response from each address of the range. Queries of a scenario and expected responses of
+//! the resolver count as other records.
 
 use crate::error::TraceError;
 use crate::limits::{RPL_ADDRESSES_MAX, RPL_ENTRY_BYTES_MAX};
@@ -9,7 +9,7 @@ use crate::lines::Lines;
 use crate::message::{Message, Transport};
 use crate::message_queue::MessageQueue;
 use crate::mnemonics;
-use crate::tally::{Tally, Unread};
+use crate::tally::{Tally, UnreadReason};
 use std::io::BufRead;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use wire::Name;
@@ -19,34 +19,34 @@ use wire::parse::{Header, Section};
 use zone::file::{LoadOptions, Slice, load};
 
 const FORMAT: &str = "rpl";
-/// The payload size of an entry with DO, which says none.
+/// Payload size of entries with DO, which do not name one.
 const PAYLOAD: u16 = 4_096;
 
-/// Reads one.
+/// Reads a scenario.
 pub(crate) struct RplReader {
     lines: Lines,
-    /// Who answers in this range; `None` outside of ranges.
+    /// Addresses of the current range. `None` outside of ranges.
     addresses: Option<Vec<IpAddr>>,
     entry: Option<Entry>,
 }
 
-/// An entry that has not ended yet.
+/// An incomplete entry.
 #[derive(Default)]
 struct Entry {
     header: Header,
     dnssec_ok: bool,
-    place: Place,
+    part: EntryPart,
     question: Option<String>,
-    /// The lines of each section.
+    /// Lines of each section.
     records: [String; 3],
     bytes: usize,
-    /// Something in it is no part of a response.
+    /// The entry contains something that is not part of a response.
     is_other: bool,
 }
 
-/// Which section the next line belongs to.
+/// The section of the next line.
 #[derive(Clone, Copy, Default)]
-enum Place {
+enum EntryPart {
     #[default]
     Head,
     Question,
@@ -63,17 +63,18 @@ impl RplReader {
         let at = lines.number + 1;
         let Some(line) = lines.next(FORMAT)? else { return Ok(false) };
         let line = String::from_utf8_lossy(line.trim_ascii_start()).into_owned();
-        let mut words = line.split_ascii_whitespace();
-        let Some(first) = words.next().filter(|word| !word.starts_with([';', '#'])) else { return Ok(true) };
-        let wrong = |what: &str| TraceError::Format { format: FORMAT, at, what: what.into() };
+        let mut fields = line.split_ascii_whitespace();
+        let Some(first) = fields.next().filter(|field| !field.starts_with([';', '#'])) else { return Ok(true) };
+        let format_error = |what: &str| TraceError::Format { format: FORMAT, at, what: what.into() };
         match first {
             "RANGE_BEGIN" => *addresses = Some(Vec::new()),
             "RANGE_END" => *addresses = None,
             "ADDRESS" => {
-                let known = addresses.as_mut().ok_or_else(|| wrong("an address outside of a range"))?;
-                let address = words.next().and_then(|word| word.parse().ok()).ok_or_else(|| wrong("no address"))?;
+                let known = addresses.as_mut().ok_or_else(|| format_error("an address outside of a range"))?;
+                let address =
+                    fields.next().and_then(|field| field.parse().ok()).ok_or_else(|| format_error("no address"))?;
                 if known.len() == RPL_ADDRESSES_MAX {
-                    return Err(wrong("more than 1024 addresses in a range"));
+                    return Err(format_error("more than 1024 addresses in a range"));
                 }
                 known.push(address);
             }
@@ -81,7 +82,7 @@ impl RplReader {
             "ENTRY_END" => {
                 if let Some(entry) = entry.take() {
                     tally.records += 1;
-                    match addresses.as_deref().filter(|_| !entry.is_other).ok_or(Unread::OtherRecord) {
+                    match addresses.as_deref().filter(|_| !entry.is_other).ok_or(UnreadReason::OtherRecord) {
                         Ok(addresses) => push(&entry, addresses, queue, tally),
                         Err(unread) => tally.count(unread),
                     }
@@ -89,9 +90,9 @@ impl RplReader {
             }
             _ => {
                 if let Some(entry) = entry {
-                    entry.take(first, words, &line);
+                    entry.take(first, fields, &line);
                     if entry.bytes > RPL_ENTRY_BYTES_MAX {
-                        return Err(wrong("an entry longer than 256 KiB"));
+                        return Err(format_error("an entry longer than 256 KiB"));
                     }
                 }
             }
@@ -101,35 +102,35 @@ impl RplReader {
 }
 
 impl Entry {
-    /// Takes a line.
-    fn take<'l>(&mut self, first: &str, words: impl Iterator<Item = &'l str>, line: &str) {
+    /// Adds a line.
+    fn take<'l>(&mut self, first: &str, fields: impl Iterator<Item = &'l str>, line: &str) {
         self.bytes += line.len();
-        match (first, self.place) {
-            ("MATCH" | "ADJUST", Place::Head) => {}
-            ("REPLY", Place::Head) => words.for_each(|word| self.flag(word)),
+        match (first, self.part) {
+            ("MATCH" | "ADJUST", EntryPart::Head) => {}
+            ("REPLY", EntryPart::Head) => fields.for_each(|field| self.flag(field)),
             ("SECTION", _) => {
-                let mut words = words;
-                self.place = match words.next() {
-                    Some("QUESTION") => Place::Question,
-                    Some("ANSWER") => Place::Records(0),
-                    Some("AUTHORITY") => Place::Records(1),
-                    Some("ADDITIONAL") => Place::Records(2),
+                let mut fields = fields;
+                self.part = match fields.next() {
+                    Some("QUESTION") => EntryPart::Question,
+                    Some("ANSWER") => EntryPart::Records(0),
+                    Some("AUTHORITY") => EntryPart::Records(1),
+                    Some("ADDITIONAL") => EntryPart::Records(2),
                     _ => {
                         self.is_other = true;
-                        Place::Head
+                        EntryPart::Head
                     }
                 };
             }
-            (_, Place::Question) => self.question = Some(line.to_owned()),
-            (_, Place::Records(section)) => self.records[section] += &(line.to_owned() + "\n"),
-            // Raw bytes, and whatever else.
+            (_, EntryPart::Question) => self.question = Some(line.to_owned()),
+            (_, EntryPart::Records(section)) => self.records[section] += &(line.to_owned() + "\n"),
+            // Raw bytes, and unknown words.
             _ => self.is_other = true,
         }
     }
 
-    fn flag(&mut self, word: &str) {
+    fn flag(&mut self, field: &str) {
         let header = &mut self.header;
-        match word {
+        match field {
             "QR" => header.qr = true,
             "AA" => header.aa = true,
             "TC" => header.tc = true,
@@ -138,7 +139,7 @@ impl Entry {
             "AD" => header.ad = true,
             "CD" => header.cd = true,
             "DO" => self.dnssec_ok = true,
-            _ => match (mnemonics::rcode(word).filter(|rcode| rcode.0 < 16), mnemonics::opcode(word)) {
+            _ => match (mnemonics::rcode(field).filter(|rcode| rcode.0 < 16), mnemonics::opcode(field)) {
                 (Some(rcode), _) => header.rcode = rcode.0 as u8,
                 (None, Some(opcode)) => header.opcode = opcode,
                 (None, None) => self.is_other = true,
@@ -146,23 +147,24 @@ impl Entry {
         }
     }
 
-    /// The message that it says.
-    fn compose(&self) -> Result<Vec<u8>, Unread> {
-        let question = self.question.as_deref().ok_or(Unread::LineMalformed)?;
-        let mut words = question.split_ascii_whitespace().take_while(|word| !word.starts_with(';'));
-        let qname: Name = words.next().ok_or(Unread::LineMalformed)?.parse().map_err(|_| Unread::NotSendable)?;
-        let rest: Vec<&str> = words.collect();
+    /// Composes the message.
+    fn compose(&self) -> Result<Vec<u8>, UnreadReason> {
+        let question = self.question.as_deref().ok_or(UnreadReason::LineMalformed)?;
+        let mut fields = question.split_ascii_whitespace().take_while(|field| !field.starts_with(';'));
+        let qname: Name =
+            fields.next().ok_or(UnreadReason::LineMalformed)?.parse().map_err(|_| UnreadReason::NotSendable)?;
+        let rest: Vec<&str> = fields.collect();
         let (qclass, qtype) = match rest[..] {
-            [qclass, qtype] => (mnemonics::class(qclass).ok_or(Unread::NotSendable)?, qtype),
+            [qclass, qtype] => (mnemonics::class(qclass).ok_or(UnreadReason::NotSendable)?, qtype),
             [qtype] => (Class::IN, qtype),
-            _ => return Err(Unread::LineMalformed),
+            _ => return Err(UnreadReason::LineMalformed),
         };
-        let qtype = mnemonics::rtype(qtype).ok_or(Unread::NotSendable)?;
+        let qtype = mnemonics::rtype(qtype).ok_or(UnreadReason::NotSendable)?;
         let mut message = MessageBuilder::new(self.header).question(qname.as_ref(), qtype, qclass);
         let options = LoadOptions { ttl: Some(3_600), ..LoadOptions::default() };
         for (section, text) in Section::ALL.into_iter().zip(&self.records) {
             let mut text = Slice::new(text.clone().into_bytes());
-            let loaded = load(&mut text, Some(&Name::root()), &options).map_err(|_| Unread::LineMalformed)?;
+            let loaded = load(&mut text, Some(&Name::root()), &options).map_err(|_| UnreadReason::LineMalformed)?;
             for record in loaded.records.iter() {
                 let (class, ttl) = (Class::IN, record.ttl);
                 message = message.record(section, record.owner, record.rtype, class, ttl, record.rdata);
@@ -171,26 +173,27 @@ impl Entry {
         if self.dnssec_ok {
             message = message.edns(PAYLOAD, true);
         }
-        if message.is_sendable() { Ok(message.build()) } else { Err(Unread::NotSendable) }
+        if message.is_sendable() { Ok(message.build()) } else { Err(UnreadReason::NotSendable) }
     }
 }
 
-/// The response of an entry, from each address.
+/// Adds the response of an entry, once for each address.
 fn push(entry: &Entry, addresses: &[IpAddr], queue: &mut MessageQueue, tally: &mut Tally) {
     if !entry.header.qr || entry.header.opcode != Opcode::QUERY {
-        return tally.count(Unread::OtherRecord);
+        return tally.count(UnreadReason::OtherRecord);
     }
     let bytes = match entry.compose() {
         Ok(bytes) => bytes,
         Err(unread) => return tally.count(unread),
     };
     if addresses.is_empty() {
-        return tally.count(Unread::NoMessage);
+        return tally.count(UnreadReason::NoMessage);
     }
     for address in addresses {
         let source = SocketAddr::new(*address, 53);
-        let nobody = if address.is_ipv4() { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { Ipv6Addr::UNSPECIFIED.into() };
-        let destination = SocketAddr::new(nobody, 0);
+        let unspecified =
+            if address.is_ipv4() { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { Ipv6Addr::UNSPECIFIED.into() };
+        let destination = SocketAddr::new(unspecified, 0);
         queue.push(Message { at_ns: 0, source, destination, transport: Transport::Udp, bytes: &bytes });
         tally.messages += 1;
     }
@@ -226,16 +229,16 @@ mod tests {
         assert!(message.header().aa && message.edns().is_some_and(|edns| edns.dnssec_ok));
         assert_eq!(message.records(Section::Answer).count(), 2);
         assert_eq!((tally.records, tally.messages, tally.further_messages), (2, 2, 1));
-        assert_eq!(tally.unread(Unread::OtherRecord), 1);
+        assert_eq!(tally.unread(UnreadReason::OtherRecord), 1);
     }
 
     #[test]
-    fn an_entry_that_is_no_response_is_counted() {
+    fn entries_without_a_response_are_counted() {
         let (messages, tally) = read(
             "RANGE_BEGIN 0 1\nADDRESS ::1\nENTRY_BEGIN\nREPLY QR\nSECTION QUESTION\na. IN A\nSECTION ANSWER\n\
              a. 1 IN A 1.2.3\nENTRY_END\nENTRY_BEGIN\nREPLY QR\nRAW\n00\nENTRY_END\n",
         );
         assert!(messages.is_empty());
-        assert_eq!((tally.unread(Unread::LineMalformed), tally.unread(Unread::OtherRecord)), (1, 1));
+        assert_eq!((tally.unread(UnreadReason::LineMalformed), tally.unread(UnreadReason::OtherRecord)), (1, 1));
     }
 }

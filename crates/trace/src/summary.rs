@@ -1,5 +1,6 @@
-//! What a trace holds: how many messages of what kind, between whom, over what time.
+//! Summary of a trace: messages by kind, endpoints, and time range.
 
+use crate::intervals::Intervals;
 use crate::limits::CLIENT_COUNT_MAX;
 use crate::message::{Message, Transport};
 use crate::mnemonics;
@@ -10,14 +11,16 @@ use wire::parse::{FirstQuestion, Header};
 /// Counts messages.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// Queries, and all else that is no response.
+    /// Queries, and all other messages that are not responses.
     pub queries: u64,
     /// Responses.
     pub responses: u64,
     /// Bytes of all messages.
     pub bytes: u64,
-    /// The earliest and the latest time, nanoseconds since 1970.
+    /// Earliest and latest time, in nanoseconds since 1970.
     pub span_ns: Option<(u64, u64)>,
+    /// Times between queries.
+    pub intervals: Intervals,
     /// Queries by transport, in the order of [`Transport::ALL`].
     pub transports: [u64; Transport::ALL.len()],
     /// Queries over IPv6.
@@ -28,18 +31,18 @@ pub struct Summary {
     pub edns: u64,
     /// Queries whose question cannot be read.
     pub unreadable: u64,
-    /// Queries by type and by opcode, responses by RCODE.
+    /// Queries by type.
     pub qtypes: BTreeMap<String, u64>,
-    /// By opcode.
+    /// Queries by opcode.
     pub opcodes: BTreeMap<String, u64>,
-    /// By RCODE.
+    /// Responses by RCODE.
     pub rcodes: BTreeMap<String, u64>,
     clients: BTreeSet<IpAddr>,
     servers: BTreeSet<IpAddr>,
 }
 
 impl Summary {
-    /// Counts one.
+    /// Counts a message.
     pub fn add(&mut self, message: &Message<'_>) {
         let at = message.at_ns;
         self.span_ns = Some(self.span_ns.map_or((at, at), |(first, last)| (first.min(at), last.max(at))));
@@ -60,6 +63,7 @@ impl Summary {
             return;
         }
         self.queries += 1;
+        self.intervals.add(at);
         self.transports[message.transport as usize] += 1;
         self.ipv6 += u64::from(message.source.is_ipv6());
         *self.opcodes.entry(mnemonics::opcode_mnemonic(header.opcode)).or_default() += 1;
@@ -73,19 +77,19 @@ impl Summary {
         }
     }
 
-    /// Addresses that ask; no more are told apart than [`CLIENT_COUNT_MAX`].
+    /// Number of clients, at most [`CLIENT_COUNT_MAX`].
     #[must_use]
     pub fn client_count(&self) -> usize {
         self.clients.len()
     }
 
-    /// Addresses that are asked.
+    /// Number of servers.
     #[must_use]
     pub fn server_count(&self) -> usize {
         self.servers.len()
     }
 
-    /// From the first message to the last, in seconds.
+    /// Time from the first message to the last, in seconds.
     #[must_use]
     pub fn seconds(&self) -> f64 {
         self.span_ns.map_or(0.0, |(first, last)| (last - first) as f64 / 1e9)

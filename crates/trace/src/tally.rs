@@ -1,15 +1,15 @@
-//! What was read of a trace, and what was not, by reason.
+//! Counts of read and unread data, by reason.
 
 /// Declares one reason in each row: variant, name in JSON, group, and meaning.
 macro_rules! reasons {
     ($($(#[$doc:meta])* $reason:ident, $label:literal, $group:ident, $meaning:literal;)*) => {
         /// Why a frame, a segment or a line gave no message.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-        pub enum Unread {
+        pub enum UnreadReason {
             $($(#[$doc])* $reason,)*
         }
 
-        impl Unread {
+        impl UnreadReason {
             /// All reasons.
             pub const ALL: [Self; [$($label),*].len()] = [$(Self::$reason),*];
 
@@ -55,7 +55,7 @@ pub enum Group {
     NotSelected,
 }
 
-impl Unread {
+impl UnreadReason {
     /// One line: the group, the count and the meaning.
     #[must_use]
     pub fn line(self, count: u64) -> String {
@@ -78,15 +78,15 @@ impl Group {
 }
 
 reasons! {
-    /// A kind of link that is not known.
+    /// An unknown link type.
     LinkUnknown, "link_unknown", Lost, "on an unknown kind of link";
     /// No IP packet in the frame.
     NotIp, "not_ip", NoMessage, "no IP packet";
-    /// Headers that contradict one another, or end before they should.
+    /// Headers that are inconsistent or too short.
     HeaderMalformed, "header_malformed", Lost, "inconsistent or short headers";
     /// Neither UDP nor TCP.
     OtherProtocol, "other_protocol", NoMessage, "neither UDP nor TCP";
-    /// At none of the ports that were asked for.
+    /// At none of the selected ports.
     OtherPort, "other_port", NoMessage, "at another port";
     /// NetBIOS Name Service (RFC 1002): port 137.
     NetBios, "netbios", NotDns, "NetBIOS name service (port 137)";
@@ -100,7 +100,7 @@ reasons! {
     EncapsulatedL2tp, "encapsulated_l2tp", Encapsulated, "L2TPv3";
     /// PPP that is compressed, encrypted or split.
     EncapsulatedPpp, "encapsulated_ppp", Encapsulated, "PPP, compressed or encrypted";
-    /// Encrypted frames of Wi-Fi.
+    /// Encrypted Wi-Fi frames.
     EncapsulatedWifi, "encapsulated_wifi", Encapsulated, "encrypted Wi-Fi";
     /// A tunnel with unknown contents.
     EncapsulatedOther, "encapsulated_other", Encapsulated, "a tunnel with unknown contents";
@@ -108,25 +108,25 @@ reasons! {
     EncapsulatedDeep, "encapsulated_deep", Encapsulated, "more than 16 headers around the packet";
     /// A control message between the endpoints of a tunnel.
     TunnelControl, "tunnel_control", NoMessage, "a control message of a tunnel";
-    /// Less of the packet was captured than it had.
+    /// The capture has only a part of the packet.
     CutShort, "cut_short", Lost, "captured only in part (snap length)";
-    /// A fragment, which waits for the others; the last one gives the packet.
+    /// A fragment. The last one of the packet gives the message.
     Fragment, "fragment", NoMessage, "a fragment; counted with the last one";
     /// A second copy of a fragment from a capture at two places.
-    FragmentAgain, "fragment_again", NoMessage, "a second copy of a fragment, within 0.1 s";
-    /// A fragment of a packet whose others never came, or were too many.
+    FragmentRepeated, "fragment_again", NoMessage, "a second copy of a fragment, within 0.1 s";
+    /// A fragment of a packet that was not completed.
     FragmentAlone, "fragment_alone", Lost, "a fragment of an incomplete packet";
-    /// A segment without data: it opens or closes a connection, or acknowledges.
+    /// A segment without data, such as SYN, FIN or ACK.
     SegmentEmpty, "segment_empty", NoMessage, "a TCP segment without data";
-    /// A segment that was sent again.
-    SegmentAgain, "segment_again", NoMessage, "a retransmitted TCP segment";
-    /// A segment that begins, continues or ends a message that another one gives whole.
+    /// A retransmitted segment.
+    SegmentRepeated, "segment_again", NoMessage, "a retransmitted TCP segment";
+    /// A segment with a part of a message that another segment completes.
     SegmentPart, "segment_part", NoMessage, "part of a message that spans TCP segments";
-    /// A segment of a stream whose beginning was not captured, or of which a part is missing, where no message begins.
-    SegmentAdrift, "segment_adrift", Lost, "in an incomplete TCP stream";
+    /// A segment of an incomplete stream, without the start of a message.
+    SegmentUnsynced, "segment_adrift", Lost, "in an incomplete TCP stream";
     /// Shorter than a header.
     TooShort, "too_short", Lost, "shorter than a DNS header";
-    /// A record of another kind: statistics, names of hosts, comments.
+    /// A record of another kind: statistics, host names, comments.
     OtherRecord, "other_record", NoMessage, "a record of another kind";
     /// dnstap of an authoritative server and its clients.
     DnstapAuth, "dnstap_auth", NotSelected, "dnstap AUTH_QUERY or AUTH_RESPONSE";
@@ -144,14 +144,14 @@ reasons! {
     DnstapUpdate, "dnstap_update", NotSelected, "dnstap UPDATE_QUERY or UPDATE_RESPONSE";
     /// A record without the message.
     NoMessage, "no_message", Lost, "a record without the message";
-    /// A line that does not say what its format wants.
+    /// A malformed line.
     LineMalformed, "line_malformed", Lost, "a line that cannot be read";
-    /// A name or a type that no message can have.
+    /// A name or type that cannot be in a message.
     NotSendable, "not_sendable", Lost, "a name or type that cannot be in a message";
 }
 
-impl Unread {
-    /// Whether something of the traffic is missing for it: other frames were never DNS, or are in another message.
+impl UnreadReason {
+    /// Whether traffic is missing for this reason. Other frames have no DNS data, or their data is in another message.
     #[must_use]
     pub const fn is_loss(self) -> bool {
         matches!(self.group(), Group::Lost)
@@ -164,16 +164,16 @@ impl Unread {
     }
 }
 
-/// What was read, and what was not.
+/// Counts of read and unread data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Frames, records or lines that were looked at.
+    /// Frames, records or lines read.
     pub records: u64,
-    /// Messages that they gave.
+    /// Messages in them.
     pub messages: u64,
-    /// Records that gave more messages than one, by how many more.
+    /// Messages beyond the first one of each record.
     pub further_messages: u64,
-    /// Messages that were seen earlier than the one before them.
+    /// Messages with an earlier time than the message before.
     pub backwards: u64,
     /// Bytes of TCP streams that were captured but belong to no complete message.
     pub bytes_skipped: u64,
@@ -182,55 +182,55 @@ pub struct Tally {
     unread: Counts,
 }
 
-/// Count for each reason, in the order of [`Unread::ALL`].
+/// Count for each reason, in the order of [`UnreadReason::ALL`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Counts([u64; Unread::ALL.len()]);
+struct Counts([u64; UnreadReason::ALL.len()]);
 
 impl Default for Counts {
     fn default() -> Self {
-        Self([0; Unread::ALL.len()])
+        Self([0; UnreadReason::ALL.len()])
     }
 }
 
 impl Tally {
-    /// How many gave no message for this reason.
+    /// Number of records without a message for this reason.
     #[must_use]
-    pub const fn unread(&self, reason: Unread) -> u64 {
+    pub const fn unread(&self, reason: UnreadReason) -> u64 {
         self.unread.0[reason as usize]
     }
 
-    /// The reasons that there were, and how often.
-    pub fn all_unread(&self) -> impl Iterator<Item = (Unread, u64)> {
-        Unread::ALL.into_iter().map(|reason| (reason, self.unread(reason))).filter(|&(_, count)| count > 0)
+    /// The reasons that occurred, with their counts.
+    pub fn all_unread(&self) -> impl Iterator<Item = (UnreadReason, u64)> {
+        UnreadReason::ALL.into_iter().map(|reason| (reason, self.unread(reason))).filter(|&(_, count)| count > 0)
     }
 
-    /// How many records something is missing of.
+    /// Number of records with missing traffic.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.all_unread().filter(|(reason, _)| reason.is_loss()).map(|(_, count)| count).sum()
     }
 
-    pub(crate) fn count(&mut self, reason: Unread) {
+    pub(crate) fn count(&mut self, reason: UnreadReason) {
         self.unread.0[reason as usize] += 1;
     }
 
-    /// A record gave so many messages.
-    pub(crate) fn gave(&mut self, messages: u64) {
+    /// Counts a record with this number of messages.
+    pub(crate) fn count_messages(&mut self, messages: u64) {
         self.messages += messages;
         self.further_messages += messages - 1;
     }
 
-    /// What was counted as waiting was read: it gave so many messages, or none for a reason of its own.
-    pub(crate) fn settle(&mut self, waited: Unread, read: Result<u64, Unread>) {
+    /// Counts a waiting record: the number of its messages, or the reason why it has none.
+    pub(crate) fn resolve_waiting(&mut self, waited: UnreadReason, read: Result<u64, UnreadReason>) {
         self.unread.0[waited as usize] = self.unread.0[waited as usize].saturating_sub(1);
         match read {
-            Ok(messages) => self.gave(messages),
+            Ok(messages) => self.count_messages(messages),
             Err(reason) => self.count(reason),
         }
     }
 
-    /// What was waiting turned out to be something else.
-    pub(crate) fn recount(&mut self, from: Unread, to: Unread, count: u64) {
+    /// Moves waiting records to another reason.
+    pub(crate) fn recount(&mut self, from: UnreadReason, to: UnreadReason, count: u64) {
         self.unread.0[from as usize] = self.unread.0[from as usize].saturating_sub(count);
         self.unread.0[to as usize] += count;
     }
@@ -241,13 +241,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reasons_stand_in_their_order() {
-        for (index, reason) in Unread::ALL.into_iter().enumerate() {
+    fn reasons_are_in_order() {
+        for (index, reason) in UnreadReason::ALL.into_iter().enumerate() {
             assert_eq!(reason as usize, index);
         }
-        let mut labels: Vec<_> = Unread::ALL.iter().map(|reason| reason.label()).collect();
+        let mut labels: Vec<_> = UnreadReason::ALL.iter().map(|reason| reason.label()).collect();
         labels.sort_unstable();
         labels.dedup();
-        assert_eq!(labels.len(), Unread::ALL.len());
+        assert_eq!(labels.len(), UnreadReason::ALL.len());
     }
 }

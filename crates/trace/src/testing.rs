@@ -1,5 +1,4 @@
-//! What others' bytes are thrown at: a target for each format that is read. libFuzzer (`fuzz/`), `cargo xtask fuzz`
-//! and a test share them.
+//! Fuzz targets: one for each format. libFuzzer (`fuzz/`), `cargo xtask fuzz` and a test share them.
 
 use crate::binary;
 use crate::limits::MESSAGE_BYTES_MAX;
@@ -9,22 +8,22 @@ use crate::text;
 use std::io::Cursor;
 use std::net::SocketAddr;
 
-/// Bytes of an input.
+/// Largest input.
 pub const INPUT_BYTES_MAX: usize = 64 << 10;
-/// Messages of an input, whatever is packed in it: an byte of a query log, or of a column, is no more than a message,
-/// and a chunk of ours unpacks to no more than its bound.
+/// Largest number of messages in an input, even if it is compressed: each message takes at least one byte of a query
+/// log or of a column, and a chunk unpacks to a limited size.
 const MESSAGES_MAX: u64 = 16 << 20;
 
-/// The reader of a format.
+/// A fuzz target: the reader of a format.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// What it is called, here and in `fuzz/`, behind `trace_`.
+    /// Its name; in `fuzz/` with `trace_` before it.
     pub name: &'static str,
-    /// What it reads.
+    /// Its format.
     pub format: Format,
 }
 
-/// All of them.
+/// All targets.
 pub const TARGETS: [Target; 10] = [
     Target { name: "binary", format: Format::Binary },
     Target { name: "cdns", format: Format::Cdns },
@@ -38,10 +37,11 @@ pub const TARGETS: [Target; 10] = [
     Target { name: "fsdb", format: Format::Fsdb },
 ];
 
-/// Reads any bytes as a trace: no message is longer than one can be, and each record is a message or counted.
+/// Reads any bytes as a trace. Checks that no message is too long, and that each record gives messages or is counted.
 ///
 /// # Panics
-/// When that does not hold.
+///
+/// A check fails.
 pub fn read(format: Format, bytes: &[u8]) {
     let bytes = &bytes[..bytes.len().min(INPUT_BYTES_MAX)];
     let boxed = Box::new(Cursor::new(bytes.to_vec()));
@@ -58,7 +58,7 @@ pub fn read(format: Format, bytes: &[u8]) {
 }
 
 impl Target {
-    /// Inputs that are what they should be, which others are made of.
+    /// Valid inputs, which the fuzzer alters.
     #[must_use]
     pub fn seeds(self) -> Vec<Vec<u8>> {
         let text = |text: &str| vec![text.as_bytes().to_vec()];
@@ -96,7 +96,7 @@ const ZEEK_JSON: &str = "{\"ts\":1600000000.5,\"id.orig_h\":\"192.0.2.1\",\"id.o
 const FSDB: &str = "#fsdb time src_ip qname qclass qtype protocol\n\
     1600000000.5 192.0.2.1 www.example.com. IN A udp\n";
 
-/// Queries, over UDP and TCP.
+/// Queries over UDP and TCP.
 fn messages() -> impl Iterator<Item = (SocketAddr, SocketAddr, Transport, Vec<u8>)> {
     (0..4_u8).map(|number| {
         let client = SocketAddr::from(([192, 0, 2, number], 4_000));
@@ -107,7 +107,7 @@ fn messages() -> impl Iterator<Item = (SocketAddr, SocketAddr, Transport, Vec<u8
     })
 }
 
-/// What `write` makes of the messages.
+/// Passes the messages to `write`.
 fn each_written(mut write: impl FnMut(&Message<'_>)) {
     for (at, (source, destination, transport, bytes)) in (0_u64..).zip(messages()) {
         write(&Message { at_ns: 1_000_000_000 + at, source, destination, transport, bytes: &bytes });
@@ -133,7 +133,7 @@ fn written_binary() -> Vec<u8> {
     out
 }
 
-/// The packet of a message over UDP.
+/// A packet with a message over UDP.
 fn packet() -> Vec<u8> {
     let bytes = messages().next().map(|(.., bytes)| bytes).unwrap_or_default();
     let length = (8 + bytes.len()) as u8;
@@ -236,7 +236,7 @@ fn dnstap() -> Vec<u8> {
     [control(&start), data, control(&[0, 0, 0, 3])].concat()
 }
 
-/// Bytes in hexadecimal digits; what is none ends them.
+/// Parses hexadecimal digits, up to the first other character.
 fn from_hex(text: &str) -> Vec<u8> {
     let digits: Vec<u32> = text.chars().filter_map(|digit| digit.to_digit(16)).collect();
     digits.chunks_exact(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()
@@ -246,11 +246,11 @@ fn from_hex(text: &str) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// What broke a target once: its name and the input in hex.
+    /// Inputs that broke a target in the past: its name and the input in hexadecimal digits.
     const FOUND: &str = include_str!("../testdata/fuzz.txt");
 
     #[test]
-    fn every_seed_is_a_trace_with_messages_and_its_beginnings_hold() {
+    fn all_seeds_are_traces_and_their_prefixes_are_readable() {
         for target in TARGETS {
             for seed in target.seeds() {
                 let bytes = Box::new(Cursor::new(seed.clone()));

@@ -1,19 +1,19 @@
-//! Our text: a line for each message, columns apart by white space, to be edited by hand and by awk.
+//! Our text format: one line per message, with columns separated by white space. It can be edited by hand and by awk.
 //!
 //! ```text
 //! time source port destination port transport id opcode rcode flags qname qclass qtype edns bytes
 //! ```
 //!
-//! `bytes` is `-` where the other columns say all that is in the message; otherwise it is the message in base 16, and
-//! is what counts: the columns from `id` on are then for reading only. Who edits such a line writes `-` there, and what
-//! the columns do not say is gone.
+//! `bytes` is `-` if the other columns describe the whole message. Otherwise it is the message in hexadecimal digits,
+//! and the columns from `id` on are ignored. To edit such a line, write `-` there. Parts that the other columns cannot
+//! describe are then lost.
 
 use crate::error::TraceError;
-use crate::lines::{Lines, place, seconds};
+use crate::lines::{Lines, seconds, socket_address};
 use crate::message::{Message, Transport, has_header};
 use crate::message_queue::MessageQueue;
 use crate::mnemonics;
-use crate::tally::{Tally, Unread};
+use crate::tally::{Tally, UnreadReason};
 use data_encoding::HEXLOWER_PERMISSIVE;
 use std::io::{self, BufRead, Write};
 use std::net::SocketAddr;
@@ -23,13 +23,13 @@ use wire::number::Rcode;
 use wire::parse::Header;
 
 const FORMAT: &str = "text";
-/// How such a file begins.
+/// First line of a file.
 pub(crate) const MAGIC: &str = "# catlab trace 1";
 const COLUMN_COUNT: usize = 15;
 const COLUMNS: &str =
     "# time source port destination port transport id opcode rcode flags qname qclass qtype edns bytes";
 
-/// Reads it.
+/// Reads our text format.
 pub(crate) struct TextReader(Lines);
 
 impl TextReader {
@@ -43,7 +43,7 @@ impl TextReader {
             return Ok(true);
         }
         tally.records += 1;
-        match std::str::from_utf8(line).map_err(|_| Unread::LineMalformed).and_then(read) {
+        match std::str::from_utf8(line).map_err(|_| UnreadReason::LineMalformed).and_then(read) {
             Ok(line) => {
                 let Line { at_ns, source, destination, transport, bytes } = line;
                 queue.push(Message { at_ns, source, destination, transport, bytes: &bytes });
@@ -63,57 +63,57 @@ struct Line {
     bytes: Vec<u8>,
 }
 
-fn read(line: &str) -> Result<Line, Unread> {
+fn read(line: &str) -> Result<Line, UnreadReason> {
     let mut columns = [""; COLUMN_COUNT];
-    let mut words = line.split_ascii_whitespace();
+    let mut fields = line.split_ascii_whitespace();
     for column in &mut columns {
-        *column = words.next().ok_or(Unread::LineMalformed)?;
+        *column = fields.next().ok_or(UnreadReason::LineMalformed)?;
     }
-    if words.next().is_some() {
-        return Err(Unread::LineMalformed);
+    if fields.next().is_some() {
+        return Err(UnreadReason::LineMalformed);
     }
     let [at, source, source_port, destination, destination_port, transport, rest @ ..] = columns;
-    let place = |address: &str, port: &str| place(address, port).ok_or(Unread::LineMalformed);
+    let socket_address = |address: &str, port: &str| socket_address(address, port).ok_or(UnreadReason::LineMalformed);
     let bytes = match rest[8] {
         "-" => compose(rest)?,
-        bytes => HEXLOWER_PERMISSIVE.decode(bytes.as_bytes()).map_err(|_| Unread::LineMalformed)?,
+        bytes => HEXLOWER_PERMISSIVE.decode(bytes.as_bytes()).map_err(|_| UnreadReason::LineMalformed)?,
     };
     if !has_header(&bytes) {
-        return Err(Unread::TooShort);
+        return Err(UnreadReason::TooShort);
     }
     Ok(Line {
-        at_ns: seconds(at).ok_or(Unread::LineMalformed)?,
-        source: place(source, source_port)?,
-        destination: place(destination, destination_port)?,
-        transport: transport.parse().map_err(|()| Unread::LineMalformed)?,
+        at_ns: seconds(at).ok_or(UnreadReason::LineMalformed)?,
+        source: socket_address(source, source_port)?,
+        destination: socket_address(destination, destination_port)?,
+        transport: transport.parse().map_err(|()| UnreadReason::LineMalformed)?,
         bytes,
     })
 }
 
-/// The message that the columns from `id` on say.
-fn compose([id, opcode, rcode, flags, qname, qclass, qtype, edns, _]: [&str; 9]) -> Result<Vec<u8>, Unread> {
+/// Composes a message from the columns from `id` on.
+fn compose([id, opcode, rcode, flags, qname, qclass, qtype, edns, _]: [&str; 9]) -> Result<Vec<u8>, UnreadReason> {
     let known = |rcode: &&str| (0..16).map(Rcode).any(|known| mnemonics::rcode_mnemonic(known) == **rcode);
     let rcode = Some(rcode)
         .filter(known)
         .and_then(|rcode| (0..16).map(Rcode).find(|known| mnemonics::rcode_mnemonic(*known) == rcode));
     let mut header = Header {
-        id: id.parse().map_err(|_| Unread::LineMalformed)?,
-        opcode: mnemonics::opcode(opcode).ok_or(Unread::LineMalformed)?,
-        rcode: rcode.ok_or(Unread::LineMalformed)?.0 as u8,
+        id: id.parse().map_err(|_| UnreadReason::LineMalformed)?,
+        opcode: mnemonics::opcode(opcode).ok_or(UnreadReason::LineMalformed)?,
+        rcode: rcode.ok_or(UnreadReason::LineMalformed)?.0 as u8,
         ..Header::default()
     };
     for flag in flags.split(',').filter(|flag| *flag != "-") {
-        *flag_of(&mut header, flag).ok_or(Unread::LineMalformed)? = true;
+        *flag_of(&mut header, flag).ok_or(UnreadReason::LineMalformed)? = true;
     }
     let mut message = MessageBuilder::new(header);
     if qname != "-" {
-        let qname: Name = qname.parse().map_err(|_| Unread::NotSendable)?;
-        let qtype = mnemonics::rtype(qtype).ok_or(Unread::NotSendable)?;
-        message = message.question(qname.as_ref(), qtype, mnemonics::class(qclass).ok_or(Unread::NotSendable)?);
+        let qname: Name = qname.parse().map_err(|_| UnreadReason::NotSendable)?;
+        let qtype = mnemonics::rtype(qtype).ok_or(UnreadReason::NotSendable)?;
+        message = message.question(qname.as_ref(), qtype, mnemonics::class(qclass).ok_or(UnreadReason::NotSendable)?);
     }
     if edns != "-" {
         let (payload, dnssec_ok) = edns.strip_suffix(",do").map_or((edns, false), |payload| (payload, true));
-        message = message.edns(payload.parse().map_err(|_| Unread::LineMalformed)?, dnssec_ok);
+        message = message.edns(payload.parse().map_err(|_| UnreadReason::LineMalformed)?, dnssec_ok);
     }
     Ok(message.build())
 }
@@ -134,15 +134,16 @@ fn flag_of<'h>(header: &'h mut Header, flag: &str) -> Option<&'h mut bool> {
     })
 }
 
-/// Writes what begins a file.
+/// Writes the first lines of a file.
 pub(crate) fn begin(out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{MAGIC}\n{COLUMNS}")
 }
 
-/// Writes a message as a line of our text.
+/// Writes a message as a line.
 ///
 /// # Errors
-/// Of `out`.
+///
+/// Writing to `out` failed.
 pub fn write(message: &Message<'_>, out: &mut dyn Write) -> io::Result<()> {
     let Message { at_ns, source, destination, transport, bytes } = message;
     let (s, ns) = (at_ns / 1_000_000_000, at_ns % 1_000_000_000);
@@ -158,14 +159,14 @@ pub fn write(message: &Message<'_>, out: &mut dyn Write) -> io::Result<()> {
     }
 }
 
-/// What can be said of a message in columns, from `id` to `edns`.
+/// The columns from `id` to `edns`.
 fn columns_of(bytes: &[u8]) -> [String; 8] {
     let mut header = Header::parse(bytes).unwrap_or_default();
     let flags: Vec<&str> =
         FLAGS.into_iter().filter(|flag| flag_of(&mut header, flag).is_some_and(|flag| *flag)).collect();
     let message = wire::parse::Message::parse(bytes).ok();
     let rcode = message.as_ref().map_or(Rcode(header.rcode.into()), wire::parse::Message::rcode);
-    // Of a message that is malformed behind it, the question may stand.
+    // If the rest of the message is malformed, its question may still be readable.
     let question = wire::parse::FirstQuestion::read(bytes).ok().filter(|_| header.counts[0] > 0);
     let [qname, qclass, qtype] = match &question {
         Some(question) => [
@@ -229,11 +230,11 @@ mod tests {
         let good = "1.5 ::1 1 ::1 53 tcp 1 QUERY NOERROR - . IN NS - -";
         assert!(read(good).is_ok());
         for (wrong, why) in [
-            ("1.5 ::1 1 ::1 53 tcp 1 QUERY NOERROR - . IN NS -", Unread::LineMalformed),
-            ("1.5 ::1 1 ::1 53 tcp 1 QUERY NOERROR - . IN NS - - -", Unread::LineMalformed),
-            ("x ::1 1 ::1 53 tcp 1 QUERY NOERROR - . IN NS - -", Unread::LineMalformed),
-            ("1.5 ::1 1 ::1 53 tcp 1 QUERY NOERROR - . IN NS - 00", Unread::TooShort),
-            ("1.5 ::1 1 ::1 53 tcp 1 QUERY NOERROR - a..b. IN NS - -", Unread::NotSendable),
+            ("1.5 ::1 1 ::1 53 tcp 1 QUERY NOERROR - . IN NS -", UnreadReason::LineMalformed),
+            ("1.5 ::1 1 ::1 53 tcp 1 QUERY NOERROR - . IN NS - - -", UnreadReason::LineMalformed),
+            ("x ::1 1 ::1 53 tcp 1 QUERY NOERROR - . IN NS - -", UnreadReason::LineMalformed),
+            ("1.5 ::1 1 ::1 53 tcp 1 QUERY NOERROR - . IN NS - 00", UnreadReason::TooShort),
+            ("1.5 ::1 1 ::1 53 tcp 1 QUERY NOERROR - a..b. IN NS - -", UnreadReason::NotSendable),
         ] {
             assert_eq!(read(wrong).err(), Some(why), "{wrong}");
         }
@@ -241,7 +242,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_message_comes_back_byte_for_byte(bytes in prop::collection::vec(any::<u8>(), 12..80)) {
+        fn all_messages_are_read_back_unchanged(bytes in prop::collection::vec(any::<u8>(), 12..80)) {
             prop_assert_eq!(round_trip(&message(&bytes)).1.bytes, bytes);
         }
     }

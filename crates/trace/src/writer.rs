@@ -1,4 +1,4 @@
-//! Writes traces: our text and binary form, dnsperf's query files, and captures.
+//! Writes traces: our text and binary formats, query files of dnsperf, and captures.
 
 use crate::binary::BinaryWriter;
 use crate::limits::MESSAGE_BYTES_MAX;
@@ -14,13 +14,13 @@ use std::io::{self, BufWriter, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-/// Writes one trace.
+/// Writes a trace.
 pub struct Writer {
-    out: Out,
+    out: OutputFile,
     format: Format,
-    /// Of each stream the number of its next byte, so that what is written can be put together again.
+    /// The next sequence number of each TCP stream, so that readers can reassemble it.
     sequences: BTreeMap<(SocketAddr, SocketAddr), u32>,
-    /// Of our binary form what is not written yet.
+    /// Messages of the binary format that are not written yet.
     binary: BinaryWriter,
     /// Messages that the format cannot hold.
     left_out: u64,
@@ -28,7 +28,7 @@ pub struct Writer {
     written: u64,
 }
 
-enum Out {
+enum OutputFile {
     Plain(Box<dyn Write + Send>),
     Gzip(GzEncoder<Box<dyn Write + Send>>),
     Lz4(Box<AutoFinishEncoder<Box<dyn Write + Send>>>),
@@ -36,16 +36,17 @@ enum Out {
 
 /// LINKTYPE_RAW.
 const RAW: u32 = 101;
-/// Bytes of data of one segment: with its headers it fits an IPv4 packet.
+/// Data of one segment: with its headers it fits into an IPv4 packet.
 const SEGMENT_BYTES_MAX: usize = 65_000;
-/// Streams whose numbers are kept.
+/// Streams with a remembered sequence number.
 const SEQUENCES_MAX: usize = 1 << 20;
 
 impl Writer {
-    /// Creates the file; `-` is standard output. One that is called `.gz` or `.lz4` is packed.
+    /// Creates the file. `-` is standard output. The extensions `.gz` and `.lz4` compress it.
     ///
     /// # Errors
-    /// Of the file; and formats that are not written.
+    ///
+    /// The file cannot be created, or the format cannot be written.
     pub fn create(path: &Path, format: Format) -> io::Result<Self> {
         let file: Box<dyn Write + Send> = if path.as_os_str() == "-" {
             Box::new(BufWriter::new(io::stdout()))
@@ -54,9 +55,9 @@ impl Writer {
         };
         let ends = |ending: &str| path.extension().is_some_and(|extension| extension == ending);
         let mut out = match () {
-            () if ends("gz") => Out::Gzip(GzEncoder::new(file, Compression::default())),
-            () if ends("lz4") => Out::Lz4(Box::new(FrameEncoder::new(file).auto_finish())),
-            () => Out::Plain(file),
+            () if ends("gz") => OutputFile::Gzip(GzEncoder::new(file, Compression::default())),
+            () if ends("lz4") => OutputFile::Lz4(Box::new(FrameEncoder::new(file).auto_finish())),
+            () => OutputFile::Plain(file),
         };
         let mut binary = BinaryWriter::default();
         match format {
@@ -75,15 +76,16 @@ impl Writer {
     /// Writes a message.
     ///
     /// # Errors
-    /// Of the file.
+    ///
+    /// The file cannot be written.
     pub fn write(&mut self, message: &Message<'_>) -> io::Result<()> {
         let left_out = self.left_out;
-        self.put(message)?;
+        self.write_message(message)?;
         self.written += u64::from(self.left_out == left_out);
         Ok(())
     }
 
-    fn put(&mut self, message: &Message<'_>) -> io::Result<()> {
+    fn write_message(&mut self, message: &Message<'_>) -> io::Result<()> {
         match self.format {
             Format::Text => text::write(message, self.out.write()),
             Format::Binary => {
@@ -104,7 +106,7 @@ impl Writer {
         }
     }
 
-    /// Messages that were not written, because the format cannot hold them.
+    /// Messages left out because the format cannot hold them.
     #[must_use]
     pub const fn left_out(&self) -> u64 {
         self.left_out
@@ -122,24 +124,25 @@ impl Writer {
         self.format
     }
 
-    /// Ends the file.
+    /// Completes the file.
     ///
     /// # Errors
-    /// Of the file.
+    ///
+    /// The file cannot be written.
     pub fn finish(mut self) -> io::Result<()> {
         if self.format == Format::Binary {
             self.binary.end(self.out.write())?;
         }
         match self.out {
-            Out::Plain(mut out) => out.flush(),
-            Out::Gzip(out) => out.finish()?.flush(),
-            Out::Lz4(mut out) => out.flush(),
+            OutputFile::Plain(mut out) => out.flush(),
+            OutputFile::Gzip(out) => out.finish()?.flush(),
+            OutputFile::Lz4(mut out) => out.flush(),
         }
     }
 
     fn capture(&mut self, message: &Message<'_>) -> io::Result<()> {
         let Message { at_ns, source, destination, transport, bytes } = *message;
-        // RFC 1035 4.2.2: two bytes have the length of a message in a stream.
+        // RFC 1035 4.2.2: the length field in a stream has two bytes.
         let bytes_max = match transport {
             Transport::Udp => SEGMENT_BYTES_MAX,
             Transport::Tcp => MESSAGE_BYTES_MAX,
@@ -167,7 +170,7 @@ impl Writer {
     }
 }
 
-impl Out {
+impl OutputFile {
     fn write(&mut self) -> &mut dyn Write {
         match self {
             Self::Plain(out) => out,
@@ -177,7 +180,7 @@ impl Out {
     }
 }
 
-/// Of pcap with nanoseconds: network order, so that a file is the same everywhere.
+/// Writes the header of a pcap file with nanoseconds, in network byte order, so that files are the same everywhere.
 fn begin_capture(out: &mut dyn Write) -> io::Result<()> {
     out.write_all(&0xA1B2_3C4D_u32.to_be_bytes())?;
     out.write_all(&[0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0])?;
@@ -185,7 +188,7 @@ fn begin_capture(out: &mut dyn Write) -> io::Result<()> {
     out.write_all(&RAW.to_be_bytes())
 }
 
-/// Writes a packet, at a time in seconds and nanoseconds: UDP, or with a number TCP.
+/// Writes a packet, with its time in seconds and nanoseconds. With a sequence number it is TCP, otherwise UDP.
 fn packet(
     out: &mut dyn Write,
     (seconds, nanoseconds): (u32, u32),
@@ -205,18 +208,18 @@ fn packet(
         }
         Some(sequence) => {
             segment.extend_from_slice(&sequence.to_be_bytes());
-            // Acknowledges one, five words of header, PSH and ACK, a window.
+            // Acknowledgment number 1, five words of header, PSH and ACK, a window.
             segment.extend_from_slice(&[0, 0, 0, 1, 0x50, 0x18, 0xFF, 0xFF, 0, 0, 0, 0]);
             (6, 16)
         }
     };
     segment.extend_from_slice(payload);
     let mut header = ip_header(source.ip(), destination.ip(), protocol, segment.len());
-    // RFC 768, RFC 9293 3.1: over the addresses, the protocol, the length and all of the segment.
+    // RFC 768, RFC 9293 3.1: covers the addresses, the protocol, the length and the whole segment.
     let bytes = (segment.len() as u32).to_be_bytes();
     let addresses = if source.is_ipv4() { &header[12..20] } else { &header[8..40] };
     let checksum = match sum(&[addresses, &[0, protocol], &bytes, &segment]) {
-        // RFC 768: zero says that there is none.
+        // RFC 768: zero means no checksum.
         0 => 0xFFFF,
         checksum => checksum,
     };

@@ -2,10 +2,10 @@
 //! bytes of responses, so only queries are read. Zeek also logs NetBIOS, mDNS and LLMNR; their ports differ from DNS.
 
 use crate::error::TraceError;
-use crate::lines::{Lines, columns_of, place, seconds};
+use crate::lines::{Lines, columns_of, seconds, socket_address};
 use crate::message::{Message, Transport};
 use crate::message_queue::MessageQueue;
-use crate::tally::{Tally, Unread};
+use crate::tally::{Tally, UnreadReason};
 use serde_json::{Map, Value};
 use std::io::BufRead;
 use std::net::SocketAddr;
@@ -15,9 +15,9 @@ use wire::parse::Header;
 use wire::{Name, number};
 
 const FORMAT: &str = "zeek";
-/// What stands in a column that is not set.
+/// Value of an empty column.
 const UNSET: &str = "-";
-/// What a query needs.
+/// The columns that a query needs.
 const COLUMNS: [&str; 9] =
     ["ts", "id.orig_h", "id.orig_p", "id.resp_h", "id.resp_p", "proto", "trans_id", "query", "qtype"];
 
@@ -26,7 +26,7 @@ pub(crate) struct ZeekReader {
     lines: Lines,
     /// Server ports.
     ports: Vec<u16>,
-    /// Places of [`COLUMNS`], of `qclass` and of `RD`.
+    /// Positions of [`COLUMNS`], `qclass` and `RD`.
     columns: Option<[usize; COLUMNS.len()]>,
     qclass: Option<usize>,
     rd: Option<usize>,
@@ -43,9 +43,9 @@ impl ZeekReader {
         let line = String::from_utf8_lossy(line);
         if let Some(comment) = line.strip_prefix('#') {
             if let Some(names) = comment.strip_prefix("fields\t") {
-                let place = |wanted: &str| names.split('\t').position(|name| name == wanted);
+                let column_of = |wanted: &str| names.split('\t').position(|name| name == wanted);
                 self.columns = Some(columns_of(FORMAT, number, names.split('\t'), COLUMNS)?);
-                (self.qclass, self.rd) = (place("qclass"), place("RD"));
+                (self.qclass, self.rd) = (column_of("qclass"), column_of("RD"));
             }
             return Ok(true);
         }
@@ -59,7 +59,7 @@ impl ZeekReader {
             };
             tally.records += 1;
             let fields: Vec<&str> = line.split('\t').collect();
-            let field = |place: usize| fields.get(place).copied().filter(|field| *field != UNSET);
+            let field = |column: usize| fields.get(column).copied().filter(|field| *field != UNSET);
             query(columns.map(field), self.qclass.and_then(field), self.rd.and_then(field))
         };
         match read.and_then(|query| self.at_port(query)) {
@@ -72,52 +72,53 @@ impl ZeekReader {
         Ok(true)
     }
 
-    fn at_port(&self, query: Query) -> Result<Query, Unread> {
+    fn at_port(&self, query: Query) -> Result<Query, UnreadReason> {
         let ports = [query.1.port(), query.2.port()];
-        if ports.iter().any(|port| self.ports.contains(port)) { Ok(query) } else { Err(Unread::of_port(ports)) }
+        if ports.iter().any(|port| self.ports.contains(port)) { Ok(query) } else { Err(UnreadReason::of_port(ports)) }
     }
 }
 
-/// Whether JSON that begins so is a log: its first line names what a connection and a message of DNS have.
+/// Whether JSON is a Zeek log: its first line has the keys of a connection and of a DNS message.
 pub(crate) fn begins_json(bytes: &[u8]) -> bool {
     let line = bytes.trim_ascii_start().split(|byte| *byte == b'\n').next().unwrap_or_default();
     let has = |name: &str| line.windows(name.len()).any(|bytes| bytes == name.as_bytes());
     line.starts_with(b"{") && has("\"id.orig_h\"") && has("\"trans_id\"")
 }
 
-/// A line in JSON: what is not set is not there.
-fn query_of_object(line: &str) -> Result<Query, Unread> {
-    let object: Map<String, Value> = serde_json::from_str(line).map_err(|_| Unread::LineMalformed)?;
-    let word = |name: &str| match object.get(name)? {
-        Value::String(word) => Some(word.clone()),
+/// Parses a line of JSON. Empty fields are absent.
+fn query_of_object(line: &str) -> Result<Query, UnreadReason> {
+    let object: Map<String, Value> = serde_json::from_str(line).map_err(|_| UnreadReason::LineMalformed)?;
+    let text_of = |name: &str| match object.get(name)? {
+        Value::String(text) => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),
         Value::Bool(is_set) => Some(if *is_set { "T" } else { "F" }.into()),
         _ => None,
     };
-    let words = COLUMNS.map(word);
-    query(words.each_ref().map(Option::as_deref), word("qclass").as_deref(), word("RD").as_deref())
+    let texts = COLUMNS.map(text_of);
+    query(texts.each_ref().map(Option::as_deref), text_of("qclass").as_deref(), text_of("RD").as_deref())
 }
 
 type Query = (u64, SocketAddr, SocketAddr, Transport, Vec<u8>);
 
-/// What the columns say, of which some may not be set.
-fn query(fields: [Option<&str>; COLUMNS.len()], qclass: Option<&str>, rd: Option<&str>) -> Result<Query, Unread> {
+/// Converts the columns, some of which may be empty.
+fn query(fields: [Option<&str>; COLUMNS.len()], qclass: Option<&str>, rd: Option<&str>) -> Result<Query, UnreadReason> {
     let [ts, source, source_port, destination, destination_port, protocol, id, qname, qtype] = fields;
     let [ts, source, source_port] = [ts, source, source_port].map(Option::unwrap_or_default);
     let [destination, destination_port, protocol] =
         [destination, destination_port, protocol].map(Option::unwrap_or_default);
-    let place = |address: &str, port: &str| place(address, port).ok_or(Unread::LineMalformed);
-    let (source, destination) = (place(source, source_port)?, place(destination, destination_port)?);
-    let at_ns = seconds(ts).ok_or(Unread::LineMalformed)?;
-    let transport: Transport = protocol.parse().map_err(|()| Unread::OtherProtocol)?;
+    let socket_address = |address: &str, port: &str| socket_address(address, port).ok_or(UnreadReason::LineMalformed);
+    let (source, destination) = (socket_address(source, source_port)?, socket_address(destination, destination_port)?);
+    let at_ns = seconds(ts).ok_or(UnreadReason::LineMalformed)?;
+    let transport: Transport = protocol.parse().map_err(|()| UnreadReason::OtherProtocol)?;
     // A response without its query, or a query without a question.
-    let (Some(qname), Some(qtype)) = (qname, qtype) else { return Err(Unread::NoMessage) };
-    let number = |text: &str| text.parse::<u16>().map_err(|_| Unread::LineMalformed);
+    let (Some(qname), Some(qtype)) = (qname, qtype) else { return Err(UnreadReason::NoMessage) };
+    let number = |text: &str| text.parse::<u16>().map_err(|_| UnreadReason::LineMalformed);
     let class = qclass.map_or(Ok(Class::IN), |qclass| number(qclass).map(number::Class))?;
     let id = number(id.unwrap_or_default())?;
     let header = Header { id, opcode: Opcode::QUERY, rd: rd == Some("T"), ..Header::default() };
-    // Zeek writes what is in labels unescaped: a name with a dot or a backslash in a label is another name here.
-    let qname: Name = if qname.is_empty() { Name::root() } else { qname.parse().map_err(|_| Unread::NotSendable)? };
+    // Zeek does not escape labels, so a name with a dot or a backslash in a label becomes another name.
+    let qname: Name =
+        if qname.is_empty() { Name::root() } else { qname.parse().map_err(|_| UnreadReason::NotSendable)? };
     let message = MessageBuilder::new(header).question(qname.as_ref(), Rtype(number(qtype)?), class);
     Ok((at_ns, source, destination, transport, message.build()))
 }

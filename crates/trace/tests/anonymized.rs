@@ -1,5 +1,4 @@
-//! Real captures, anonymized: nothing of the names and addresses that were in them is in what comes out, and what comes
-//! out reads as well as what went in.
+//! Anonymizes real captures. The result contains none of their names and addresses, and is as readable as the original.
 
 mod support;
 
@@ -7,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::Path;
 use support::{Folder, captures, malformed};
-use trace::anonymize::{Anonymization, Anonymizer, Key, Lengths};
+use trace::anonymize::{Anonymization, Anonymizer, Key, LabelLengths};
 use trace::{Format, Options, Writer, open};
 use wire::parse::{Message, Section};
 use wire::{NameRef, Rtype, rdata_names};
 
-/// Labels that stay, and are long enough to be looked for.
+/// Long labels that stay.
 const STAYS: &[&[u8]] = &[
     b"in-addr",
     b"_domainkey",
@@ -31,10 +30,10 @@ const STAYS: &[&[u8]] = &[
     b"_afpovertcp",
     b"_airplay",
 ];
-/// Labels as long as this are not met by chance.
+/// Labels of this length do not occur by chance.
 const LABEL_BYTES: usize = 6;
 
-/// What a message tells: labels of its names, and addresses.
+/// The identifying contents of a message: labels and addresses.
 #[derive(Default)]
 struct Observed {
     labels: BTreeSet<Vec<u8>>,
@@ -54,7 +53,7 @@ impl Observed {
         self.bytes(&bytes);
     }
 
-    /// Addresses of few different bytes (`0.0.0.1`) are met in counts and times.
+    /// Addresses with few different bytes (`0.0.0.1`) also occur as counts and times.
     fn bytes(&mut self, bytes: &[u8]) {
         if bytes.iter().collect::<BTreeSet<_>>().len() >= 4 {
             self.addresses.insert(bytes.to_vec());
@@ -62,37 +61,39 @@ impl Observed {
     }
 
     fn of(message: &trace::Message<'_>) -> Self {
-        let mut told = Self::default();
-        told.address(message.source.ip());
-        told.address(message.destination.ip());
-        // What stands behind the last record is no part of it.
-        let Ok(parsed) = Message::parse(message.bytes) else { return told };
-        parsed.questions().for_each(|question| told.name(question.qname.as_ref()));
+        let mut observed = Self::default();
+        observed.address(message.source.ip());
+        observed.address(message.destination.ip());
+        // Bytes after the last record are not searched for.
+        let Ok(parsed) = Message::parse(message.bytes) else { return observed };
+        parsed.questions().for_each(|question| observed.name(question.qname.as_ref()));
         for record in Section::ALL.into_iter().flat_map(|section| parsed.records(section)) {
             let record = record.unwrap();
-            told.name(record.owner.as_ref());
+            observed.name(record.owner.as_ref());
             let mut rdata = Vec::new();
             if record.rdata_canonical(&mut rdata).is_ok() {
-                rdata_names(record.rtype, &rdata).for_each(|name| told.name(name));
+                rdata_names(record.rtype, &rdata).for_each(|name| observed.name(name));
                 if matches!(record.rtype, Rtype::A | Rtype::AAAA) {
-                    told.bytes(&rdata);
+                    observed.bytes(&rdata);
                 }
             }
-            // Text is told too.
+            // Text counts too.
             if record.rtype == Rtype::TXT {
-                told.labels.extend(rdata.split(|byte| !byte.is_ascii_alphanumeric()).map(<[u8]>::to_ascii_lowercase));
+                observed
+                    .labels
+                    .extend(rdata.split(|byte| !byte.is_ascii_alphanumeric()).map(<[u8]>::to_ascii_lowercase));
             }
         }
-        // Zeros and fillings are met everywhere.
-        told.labels.retain(|label| {
+        // Zeros and padding occur everywhere.
+        observed.labels.retain(|label| {
             label.len() >= LABEL_BYTES
                 && label.iter().collect::<BTreeSet<_>>().len() >= 4
                 && !STAYS.contains(&label.as_slice())
         });
-        told
+        observed
     }
 
-    /// What of it stands in many bytes; all of it is of eight bytes and more.
+    /// Returns an item that occurs in a large file. All items have at least eight bytes.
     fn found_in_file(&self, bytes: &[u8]) -> Option<String> {
         let lower = bytes.to_ascii_lowercase();
         let first = |all: &BTreeSet<Vec<u8>>, bytes: &[u8]| {
@@ -107,7 +108,7 @@ impl Observed {
         found.map(|found| String::from_utf8_lossy(&found).into_owned())
     }
 
-    /// What of it stands in bytes.
+    /// Returns an item that occurs in these bytes.
     fn found_in(&self, bytes: &[u8]) -> Option<String> {
         let lower = bytes.to_ascii_lowercase();
         let stands = |wanted: &Vec<u8>, bytes: &[u8]| bytes.windows(wanted.len()).any(|part| part == wanted);
@@ -117,7 +118,7 @@ impl Observed {
     }
 }
 
-/// Labels of names before and after, position by position.
+/// Labels of names before and after, by position.
 #[derive(Default)]
 struct Pairs {
     forth: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -138,7 +139,7 @@ impl Pairs {
     }
 }
 
-/// A message without the labels that stay: names of services are labels of hosts, too (`kerberos`).
+/// A message without the labels that stay, because they may also be labels of hosts (`kerberos`).
 fn without_those_that_stay(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for at in 0..bytes.len() {
@@ -150,8 +151,8 @@ fn without_those_that_stay(bytes: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Anonymizes a capture, and looks for what was in it.
-fn check(path: &Path, lengths: Lengths, [plain, hidden]: &mut [Writer; 2]) {
+/// Anonymizes a capture and searches the result.
+fn check(path: &Path, lengths: LabelLengths, [plain, hidden]: &mut [Writer; 2]) {
     let key = Key::new(std::array::from_fn(|at| at as u8));
     let mut anonymizer = Anonymizer::new(&key, Anonymization { lengths, ..Anonymization::default() });
     let mut reader = open(path, &Options::default()).unwrap();
@@ -162,26 +163,26 @@ fn check(path: &Path, lengths: Lengths, [plain, hidden]: &mut [Writer; 2]) {
         hidden.write(&after).unwrap();
         let without = without_those_that_stay(after.bytes);
         out.extend_from_slice(&without);
-        let told = Observed::of(&message);
-        assert_eq!(told.found_in(&without), None, "{}: {:?}", path.display(), after.bytes);
-        assert!(told.addresses.is_disjoint(&Observed::of(&after).addresses), "{}", path.display());
+        let observed = Observed::of(&message);
+        assert_eq!(observed.found_in(&without), None, "{}: {:?}", path.display(), after.bytes);
+        assert!(observed.addresses.is_disjoint(&Observed::of(&after).addresses), "{}", path.display());
         let [before, after] = [&message, &after].map(|message| Message::parse(message.bytes).ok());
-        if let (Lengths::Keep, Some(before), Some(after)) = (lengths, before, after) {
+        if let (LabelLengths::Keep, Some(before), Some(after)) = (lengths, before, after) {
             before.questions().zip(after.questions()).for_each(|(a, b)| pairs.add(a.qname.as_ref(), b.qname.as_ref()));
         }
-        all.labels.extend(told.labels);
-        all.addresses.extend(told.addresses.into_iter().filter(|address| address.len() == 16));
+        all.labels.extend(observed.labels);
+        all.addresses.extend(observed.addresses.into_iter().filter(|address| address.len() == 16));
     }
     let tally = anonymizer.tally();
     println!("{}: {tally:?}, {} labels", path.display(), all.labels.len());
     assert_eq!(tally.messages, tally.given + tally.malformed + tally.too_long);
-    // Of all messages in all of them: shorter ones of one are met by chance in another.
+    // For the whole file, only longer labels: shorter ones occur by chance in other messages.
     all.labels.retain(|label| label.len() >= LABEL_BYTES + 2);
     assert_eq!(all.found_in_file(&out), None, "{}", path.display());
 }
 
 /// The same for all captures.
-fn check_all(lengths: Lengths) -> Option<()> {
+fn check_all(lengths: LabelLengths) -> Option<()> {
     let folder = Folder::new(&format!("anonymized-{lengths:?}"));
     let files = [folder.path("plain.pcap"), folder.path("hidden.pcap")];
     let mut writers = files.each_ref().map(|path| Writer::create(path, Format::Capture).unwrap());
@@ -193,13 +194,13 @@ fn check_all(lengths: Lengths) -> Option<()> {
 }
 
 #[test]
-fn nothing_that_was_in_captures_is_in_what_comes_out() {
-    check_all(Lengths::Keep);
+fn output_has_no_original_data() {
+    check_all(LabelLengths::Keep);
 }
 
 #[test]
-fn nor_when_lengths_are_hidden() {
-    check_all(Lengths::Hide);
+fn output_with_hidden_lengths_has_no_original_data() {
+    check_all(LabelLengths::Hide);
 }
 
 #[test]
@@ -215,7 +216,7 @@ fn prefixes_of_the_clients_of_a_capture_are_kept() {
                 assert!(known.is_none_or(|known| known == u128::from(after.to_bits())));
             }
         }
-        // Of addresses in their order the nearest have most in common: neighbours decide for all pairs.
+        // Sorted neighbors share the longest prefixes, so comparing them is enough.
         for ((a, first), (b, second)) in clients.iter().zip(clients.iter().skip(1)) {
             assert_eq!((a ^ b).leading_zeros(), (first ^ second).leading_zeros(), "{}", path.display());
         }

@@ -1,4 +1,4 @@
-//! Real captures, and logs of servers.
+//! Real captures and server logs.
 
 #[path = "support/data.rs"]
 mod real;
@@ -6,9 +6,9 @@ mod real;
 use real::{captures, data};
 use std::net::SocketAddr;
 use std::path::Path;
-use trace::{Format, Message, Options, Tally, Transport, Unread, Writer, open};
+use trace::{Format, Message, Options, Tally, Transport, UnreadReason, Writer, open};
 
-/// Every message, as transport, client, ID and QR; and the tally.
+/// Returns every message as transport, client, ID and QR, and the tally.
 fn read(path: &Path, ports: &[u16]) -> (Vec<String>, Tally, Option<String>) {
     let mut reader = open(path, &Options { ports: ports.into(), ..Options::default() }).unwrap();
     let mut messages = Vec::new();
@@ -30,14 +30,14 @@ fn read(path: &Path, ports: &[u16]) -> (Vec<String>, Tally, Option<String>) {
     (messages, reader.tally().clone(), error)
 }
 
-/// Each frame gave messages, or is counted by one reason.
+/// Whether each frame gave messages or was counted.
 fn adds_up(tally: &Tally) -> bool {
     let unread: u64 = tally.all_unread().map(|(_, count)| count).sum();
     tally.records == tally.messages - tally.further_messages + unread
 }
 
 #[test]
-fn every_frame_gives_messages_or_is_counted_by_a_reason() {
+fn frames_give_messages_or_are_counted_by_reason() {
     let Some(folder) = data() else { return };
     for path in captures(&folder) {
         let (messages, tally, error) = read(&path, &[53]);
@@ -47,7 +47,7 @@ fn every_frame_gives_messages_or_is_counted_by_a_reason() {
     }
 }
 
-/// A capture without its first frames (pcap, little-endian).
+/// Writes a capture without its first frames (pcap, little-endian).
 fn without_first(path: &Path, frames: usize, out: &Path) {
     let bytes = std::fs::read(path).unwrap();
     let mut at = 24;
@@ -59,7 +59,7 @@ fn without_first(path: &Path, frames: usize, out: &Path) {
 
 /// One connection. Its client sends the length of each query in a separate segment.
 #[test]
-fn a_capture_that_begins_within_a_connection_has_the_rest_of_both_directions() {
+fn captures_that_begin_within_a_connection_are_read_in_both_directions() {
     let Some(folder) = data() else { return };
     let scratch = std::env::temp_dir().join(format!("catamaran-trace-{}-within.pcap", std::process::id()));
     for (frames, queries, responses) in [(0, 41, 41), (3, 41, 41), (29, 36, 36)] {
@@ -78,7 +78,7 @@ fn owned(message: &Message<'_>) -> Owned {
     (message.at_ns, message.source, message.destination, message.transport, message.bytes.to_vec())
 }
 
-/// The text of a trace.
+/// Returns the trace as text.
 fn as_text(path: &Path, scratch: &Path) -> Vec<u8> {
     let mut reader = open(path, &Options::default()).unwrap();
     let mut writer = Writer::create(scratch, Format::Text).unwrap();
@@ -90,7 +90,7 @@ fn as_text(path: &Path, scratch: &Path) -> Vec<u8> {
 }
 
 #[test]
-fn text_by_way_of_the_binary_form_is_the_same_text() {
+fn text_survives_the_binary_format() {
     let Some(folder) = data() else { return };
     let scratch = std::env::temp_dir().join(format!("catamaran-trace-{}-both", std::process::id()));
     std::fs::create_dir_all(&scratch).unwrap();
@@ -110,7 +110,7 @@ fn text_by_way_of_the_binary_form_is_the_same_text() {
 }
 
 #[test]
-fn what_is_written_reads_as_what_was_read() {
+fn written_messages_equal_those_read() {
     let Some(folder) = data() else { return };
     let scratch = std::env::temp_dir().join(format!("catamaran-trace-{}", std::process::id()));
     std::fs::create_dir_all(&scratch).unwrap();
@@ -146,19 +146,19 @@ fn what_is_written_reads_as_what_was_read() {
 #[test]
 fn logs_of_servers_are_read() {
     let Some(folder) = data() else { return };
-    // The first log has eight messages of each type; 16 are of the first side.
+    // The first log has eight messages of each type, so the first side has 16.
     for (file, messages) in [("bind-dnstap.saved.fstrm", 16), ("compactor-test.dnstap", 10), ("dsc-test.dnstap", 2)] {
         let (found, tally, error) = read(&folder.join("traces").join(file), &[53]);
         assert!(adds_up(&tally), "{file}: {tally:?}");
         assert_eq!((found.len(), error), (messages, None), "{file}");
     }
     let (found, tally, error) = read(&folder.join("queries/wrccdc-zeek-dns.log.gz"), &[53]);
-    // Nine lines are of responses whose query Zeek had not seen.
-    assert_eq!((found.len(), tally.unread(Unread::NoMessage), tally.lost(), error), (49_772, 9, 9, None));
-    assert_eq!(tally.unread(Unread::NetBios), 3_834);
+    // Nine lines are responses whose query Zeek had not seen.
+    assert_eq!((found.len(), tally.unread(UnreadReason::NoMessage), tally.lost(), error), (49_772, 9, 9, None));
+    assert_eq!(tally.unread(UnreadReason::NetBios), 3_834);
 }
 
-/// A message as far as the order of names in it does not matter: header, questions, records with whole names.
+/// The contents of a message, independent of compression: header, questions, records with full names.
 fn meaning(bytes: &[u8]) -> (Vec<u8>, Vec<String>) {
     let message = wire::parse::Message::parse(bytes).unwrap();
     let question = |question: wire::parse::Question| format!("{} {:?}", question.qname.to_name(), question.qtype);
@@ -175,9 +175,9 @@ fn meaning(bytes: &[u8]) -> (Vec<u8>, Vec<String>) {
     (bytes[..12].to_vec(), parts)
 }
 
-/// The file was made of the capture by the software that the format comes from.
+/// The reference program of the format made the file from the capture.
 #[test]
-fn a_cdns_file_holds_what_its_capture_holds() {
+fn a_cdns_file_equals_its_capture() {
     let Some(folder) = data() else { return };
     let all = |path: &str| {
         let mut reader = open(&folder.join(path), &Options::default()).unwrap();
@@ -194,7 +194,7 @@ fn a_cdns_file_holds_what_its_capture_holds() {
     for (seen, told) in capture.iter().zip(&cdns) {
         assert_eq!((seen.0, seen.1, seen.2, seen.3), (told.0, told.1, told.2, told.3));
         assert_eq!(meaning(&seen.4), meaning(&told.4));
-        // Nothing of a query is compressed.
+        // Names in queries are not compressed.
         assert!(seen.4[2] & 0x80 != 0 || seen.4 == told.4);
     }
 }

@@ -1,4 +1,4 @@
-//! Real captures, changed by rules: what comes out reads as it was meant, in our reader and in tshark.
+//! Changes real captures by rules. Our reader and tshark find the intended changes in the result.
 
 mod support;
 
@@ -6,7 +6,7 @@ use support::{Folder, captures, malformed};
 use trace::mutate::{Action, Changes, ClientChange, IdChange, Mutator, NameChange, Plan, Rule};
 use trace::{Format, Message, Options, Transport, Writer, open};
 
-/// Everything at once that a query can become.
+/// All changes at once.
 fn plan() -> Plan {
     let changes = Changes {
         transports: vec![(Transport::Tcp, 0.4), (Transport::Udp, 0.6)],
@@ -25,7 +25,7 @@ fn plan() -> Plan {
 }
 
 #[test]
-fn captures_are_changed_and_stay_sound() {
+fn changed_captures_are_valid() {
     let folder = Folder::new("changed");
     let (plain, changed) = (folder.path("plain.pcap"), folder.path("changed.pcap"));
     let mut writers = [&plain, &changed].map(|path| Writer::create(path, Format::Capture).unwrap());
@@ -35,7 +35,7 @@ fn captures_are_changed_and_stay_sound() {
         let (mut queries, mut sound) = (0, 0);
         while let Some(message) = reader.next().unwrap() {
             let after = mutator.apply(&message).unwrap();
-            // No packet is in one of them only: one of 64,990 bytes and more might be two over TCP.
+            // Messages of 64,990 bytes and more may need two packets over TCP.
             if message.bytes.len() < 60_000 {
                 writers[0].write(&Message { source: after.source, destination: after.destination, ..message }).unwrap();
                 writers[1].write(&after).unwrap();
@@ -60,9 +60,9 @@ fn captures_are_changed_and_stay_sound() {
     assert!(after.is_subset(&before), "{after:?} malformed, {before:?} before");
 }
 
-/// Whether all that was wanted of a query was done.
+/// Whether all intended changes of a query were made.
 fn is_as_wanted(before: &[u8], after: &[u8]) -> bool {
-    // One server of a capture puts two letters behind its queries.
+    // One server in a capture appends two letters to its queries.
     let read = |bytes| wire::Message::parse(<[u8]>::strip_suffix(bytes, b"MS").unwrap_or(bytes));
     let (Ok(before), Ok(after)) = (read(before), read(after)) else { return false };
     let (Some(asked), Some(asks)) = (before.question(), after.question()) else { return false };

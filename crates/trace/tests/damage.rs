@@ -1,11 +1,11 @@
-//! Traces that are cut short, altered or made of chance: what comes before the damage stands, and nothing panics.
+//! Truncated, altered and random traces: messages before the damage are read, and nothing panics.
 
 use proptest::prelude::*;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use trace::{Format, Message, Options, Tally, Transport, Writer, open};
 
-/// A file of its own for each test and case.
+/// A temporary file for each test and case.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -20,7 +20,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Messages over UDP and TCP, of both families.
+/// Messages over UDP and TCP, IPv4 and IPv6.
 fn sample() -> Vec<(SocketAddr, SocketAddr, Transport, Vec<u8>)> {
     let pairs = [("192.0.2.1:4000", "198.51.100.1:53"), ("[2001:db8::1]:4001", "[2001:db8::53]:53")];
     (0..20_u8)
@@ -45,9 +45,9 @@ fn write(scratch: &Scratch, format: Format) -> Vec<u8> {
     std::fs::read(&scratch.0).unwrap()
 }
 
-/// The messages of a file, and whether it was read to its end.
+/// Returns the messages of a file, and whether it was read to its end.
 fn read(scratch: &Scratch, bytes: &[u8], format: Format) -> (Vec<Vec<u8>>, Tally, bool) {
-    // A file that is cut to nothing and written again is waited for until it is on the disk; a new one is not.
+    // A new file is faster: rewriting a truncated file waits for the disk.
     let _ = std::fs::remove_file(&scratch.0);
     std::fs::write(&scratch.0, bytes).unwrap();
     let Ok(mut reader) = open(&scratch.0, &Options { format: Some(format), ..Options::default() }) else {
@@ -70,7 +70,7 @@ fn adds_up(tally: &Tally) -> bool {
 }
 
 #[test]
-fn of_a_capture_that_is_cut_short_what_came_before_stands() {
+fn truncated_captures_are_read_up_to_the_end() {
     let scratch = Scratch::new("cut");
     let whole = write(&scratch, Format::Capture);
     let (all, _, is_whole) = read(&scratch, &whole, Format::Capture);
@@ -102,7 +102,7 @@ fn no_altered_byte_makes_a_reader_panic_or_count_wrong() {
 
 proptest! {
     #[test]
-    fn frames_of_chance_are_counted_one_by_one(
+    fn random_frames_are_counted(
         link in prop::sample::select(vec![0_u32, 1, 12, 101, 108, 113, 228, 229, 276, 999]),
         frames in prop::collection::vec(
             (prop::sample::select(vec![&b""[..], b"\x45", b"\x60", b"\x02\0\0\0\x45", b"0123456789ab\x08\x00\x45"]),
@@ -126,7 +126,7 @@ proptest! {
     }
 
     #[test]
-    fn bytes_of_chance_are_no_log(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn random_bytes_are_no_log(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let begin = b"\0\0\0\0\0\0\0\x22\0\0\0\x02\0\0\0\x01\0\0\0\x16protobuf:dnstap.Dnstap";
         let bytes = [&begin[..], &bytes].concat();
         let (_, tally, _) = read(&Scratch::new("log"), &bytes, Format::Dnstap);

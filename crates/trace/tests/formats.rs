@@ -1,9 +1,9 @@
-//! What tells one format from another, and what is none.
+//! Detection of formats.
 
 use std::path::PathBuf;
-use trace::{Format, Options, Tally, Transport, Unread, open};
+use trace::{Format, Options, Tally, Transport, UnreadReason, open};
 
-/// A file that goes with the test.
+/// A temporary file.
 struct File(PathBuf);
 
 impl File {
@@ -16,12 +16,12 @@ impl File {
 
 impl Drop for File {
     fn drop(&mut self) {
-        // What stays behind in the system's temporary folder harms nobody.
+        // A leftover temporary file does no harm.
         let _removed = std::fs::remove_file(&self.0);
     }
 }
 
-/// The format that is found, each message as our text has it, and the tally.
+/// Returns the detected format, each message as text, and the tally.
 fn read(file: &File) -> (Format, Vec<String>, Tally) {
     let mut reader = open(&file.0, &Options::default()).unwrap();
     let mut lines = Vec::new();
@@ -55,15 +55,18 @@ const ZEEK_TABS: &str = "#separator \\x09\n\
     1521911723.500000\t10.0.0.1\t4000\t10.0.0.2\t53\tudp\t3\t-\t-\t-\tF\n";
 
 #[test]
-fn a_log_of_zeek_in_json_is_the_one_with_tabs() {
+fn zeek_logs_in_json_equal_those_with_tabs() {
     let (format, lines, tally) = read(&File::new("zeek.json", ZEEK_JSON));
     let (_, tabs, _) = read(&File::new("dns.log", ZEEK_TABS));
     assert_eq!((format, &lines), (Format::Zeek, &tabs));
     assert!(lines.len() == 2 && lines[0].starts_with("1521911721.255387000 10.164.94.120 39681 "), "{lines:?}");
-    assert_eq!((tally.records, tally.unread(Unread::NoMessage), tally.unread(Unread::LineMalformed)), (5, 1, 2));
+    assert_eq!(
+        (tally.records, tally.unread(UnreadReason::NoMessage), tally.unread(UnreadReason::LineMalformed)),
+        (5, 1, 2)
+    );
 }
 
-/// None of it is taken for an empty trace.
+/// Unknown files are errors, not empty traces.
 #[test]
 fn json_of_another_kind_is_refused_with_what_was_expected() {
     for text in
@@ -77,14 +80,14 @@ fn json_of_another_kind_is_refused_with_what_was_expected() {
             "{text}: {error}"
         );
     }
-    // A zone of which nothing was asked, and what DNSViz says of itself.
+    // A zone without queries, and metadata of DNSViz.
     for text in ["{\"example.\": {\"queries\": []}}", "{\"_meta._dnsviz.\": {\"version\": 1.2}}"] {
         assert_eq!(read(&File::new("dnsviz.json", text)).0, Format::Dnsviz);
     }
 }
 
 #[test]
-fn columns_of_fsdb_stand_where_its_first_line_says() {
+fn fsdb_columns_follow_the_header_line() {
     let text = "#fsdb -F t protocol time qtype qname qclass src_ip answer\n\
         # a comment\n\
         tls\t1600000000.5\tA\twww.example.com.\tIN\t192.0.2.1\tnone\n\
@@ -107,9 +110,10 @@ fn columns_of_fsdb_stand_where_its_first_line_says() {
         ]
     );
     assert_eq!("tls".parse(), Ok(Transport::Dot));
-    let unread = [Unread::OtherProtocol, Unread::LineMalformed, Unread::NotSendable].map(|reason| tally.unread(reason));
+    let unread = [UnreadReason::OtherProtocol, UnreadReason::LineMalformed, UnreadReason::NotSendable]
+        .map(|reason| tally.unread(reason));
     assert_eq!((tally.records, unread), (7, [1, 2, 1]));
-    // Without a column that is needed there is nothing to go by.
+    // A required column is missing.
     let file = File::new("short.fsdb", "#fsdb time src_ip qname qclass qtype\n1 192.0.2.1 . IN A\n");
     let error = open(&file.0, &Options::default()).unwrap().next().unwrap_err().to_string();
     assert_eq!(error, "fsdb: at 1: no column protocol");

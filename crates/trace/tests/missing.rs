@@ -1,20 +1,20 @@
-//! Captures in which something is missing, or stands twice: what is whole comes once, at its own time, and what is
-//! not is counted as lost.
+//! Captures with missing or repeated data. Complete messages come once, at their own time. Incomplete ones count as
+//! lost.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use trace::{Message, Options, Tally, Transport, Unread, open};
+use trace::{Message, Options, Tally, Transport, UnreadReason, open};
 
 const SYN: u8 = 0x02;
 const FIN: u8 = 0x11;
 const ACK: u8 = 0x10;
 
-/// Where the stream of a test begins.
+/// Sequence number at the start of each stream.
 const FIRST: u32 = 3_000_000_000;
 /// A tenth of a second.
 const STEP_NS: u64 = 100_000_000;
 
-/// A query with its two bytes of length, 31 in all; so that none is like another, each has its number as ID.
+/// A query with its length field, 31 bytes in all. The number is its ID.
 fn framed(number: u16) -> Vec<u8> {
     let name = b"\x03www\x07example\0";
     [&[0, 29][..], &number.to_be_bytes(), &[1, 0, 0, 1, 0, 0, 0, 0, 0, 0], name, &[0, 1, 0, 1]].concat()
@@ -22,10 +22,10 @@ fn framed(number: u16) -> Vec<u8> {
 
 const FRAMED_BYTES: u32 = 31;
 
-/// A packet without options of a client towards a server.
-fn packet(identification: u16, place: u16, protocol: u8, payload: &[u8]) -> Vec<u8> {
+/// A packet of a client without IP options.
+fn packet(identification: u16, fragment_field: u16, protocol: u8, payload: &[u8]) -> Vec<u8> {
     let bytes = ((20 + payload.len()) as u16).to_be_bytes();
-    let ([a, b], [c, d]) = (identification.to_be_bytes(), place.to_be_bytes());
+    let ([a, b], [c, d]) = (identification.to_be_bytes(), fragment_field.to_be_bytes());
     let head = [0x45, 0, bytes[0], bytes[1], a, b, c, d, 64, protocol, 0, 0, 10, 0, 0, 1, 192, 0, 2, 53];
     [&head, payload].concat()
 }
@@ -35,12 +35,12 @@ fn segment(sequence: u32, flags: u8, payload: &[u8]) -> Vec<u8> {
     packet(0, 0, 6, &[&head.concat(), payload].concat())
 }
 
-/// The query of a stream that has none but such.
+/// The query with this number in a stream.
 fn query(number: u16) -> Vec<u8> {
     segment(FIRST + FRAMED_BYTES * u32::from(number), ACK, &framed(number))
 }
 
-/// What a trace has: time, source and number of each message, in the order in which they come; and the tally.
+/// Time, source and number of each message in order, and the tally.
 type ReadResult = (Vec<(u64, SocketAddr, u16)>, Tally);
 
 fn read(name: &str, packets: &[(u64, Vec<u8>)]) -> ReadResult {
@@ -75,12 +75,12 @@ fn client() -> SocketAddr {
     SocketAddr::from(([10, 0, 0, 1], 4_000))
 }
 
-/// What comes of queries with these numbers, one each step, as [`stream`] has them.
+/// The expected messages for these numbers, one per step, as in [`stream`].
 fn at_their_times(numbers: impl Iterator<Item = u16>) -> Vec<(u64, SocketAddr, u16)> {
     numbers.map(|number| (STEP_NS * u64::from(number), client(), number)).collect()
 }
 
-/// A whole stream of queries, one each step, but for those that were not captured.
+/// A stream of queries, one per step, without those that were not captured.
 fn stream(count: u16, is_there: impl Fn(&u16) -> bool) -> Vec<(u64, Vec<u8>)> {
     let end = FIRST + FRAMED_BYTES * u32::from(count);
     let mut packets = vec![(0, segment(FIRST - 1, SYN, &[]))];
@@ -90,8 +90,8 @@ fn stream(count: u16, is_there: impl Fn(&u16) -> bool) -> Vec<(u64, Vec<u8>)> {
 }
 
 #[test]
-fn behind_a_segment_that_is_missing_all_are_there_at_their_own_times() {
-    // The gap is given up at the end; or after a time; or because too many wait behind it.
+fn all_messages_after_a_missing_segment_keep_their_times() {
+    // A gap is given up at the end, after a time, or when too many segments wait.
     for (name, count, step) in [("end", 60, 1), ("time", 400, 1), ("count", 400, 100)] {
         let mut packets = stream(count, |&number| number != 3);
         packets.iter_mut().for_each(|(at_ns, _)| *at_ns /= step);
@@ -99,14 +99,14 @@ fn behind_a_segment_that_is_missing_all_are_there_at_their_own_times() {
         let mut expected = at_their_times((0..count).filter(|&number| number != 3));
         expected.iter_mut().for_each(|(at_ns, ..)| *at_ns /= step);
         assert_eq!(messages, expected, "{name}");
-        // No more is known of what is missing than that nobody saw it.
-        assert_eq!((tally.lost(), tally.unread(Unread::SegmentPart)), (0, 0), "{name}: {tally:?}");
+        // Only the number of missing bytes is known.
+        assert_eq!((tally.lost(), tally.unread(UnreadReason::SegmentPart)), (0, 0), "{name}: {tally:?}");
     }
 }
 
-/// A stream that is silent after a gap is not waited for while others go on.
+/// A silent stream with a gap does not delay other streams.
 #[test]
-fn a_gap_is_given_up_when_time_goes_on_elsewhere() {
+fn gaps_are_abandoned_as_time_advances() {
     let mut packets = stream(6, |&number| number != 3);
     let datagram = [&[0x0F, 0xA1, 0, 53, 0, 37, 0, 0][..], &framed(9)[2..]].concat();
     packets.extend([1, 20].map(|seconds| (seconds * 1_000_000_000, packet(1, 0, 17, &datagram))));
@@ -116,7 +116,7 @@ fn a_gap_is_given_up_when_time_goes_on_elsewhere() {
 }
 
 #[test]
-fn of_a_message_that_lost_a_part_the_rest_is_lost_and_no_more() {
+fn an_incomplete_message_loses_only_itself() {
     let split = |number: u16| {
         let (at, whole) = (FIRST + FRAMED_BYTES * u32::from(number), framed(number));
         [segment(at, ACK, &whole[..10]), segment(at + 10, ACK, &whole[10..20]), segment(at + 20, ACK, &whole[20..])]
@@ -126,15 +126,18 @@ fn of_a_message_that_lost_a_part_the_rest_is_lost_and_no_more() {
     let packets: Vec<_> = packets.into_iter().zip(1..).map(|(packet, at_ns)| (at_ns, packet)).collect();
     let (messages, tally) = read("parts", &packets);
     let found: Vec<_> = messages.iter().map(|&(at_ns, _, number)| (at_ns, number)).collect();
-    // Of a message over several segments the time is that of its last byte.
+    // A message over several segments has the time of its last byte.
     assert_eq!(found, [(1, 0), (4, 2), (5, 3), (8, 4), (9, 5)]);
-    assert_eq!((tally.lost(), tally.unread(Unread::SegmentAdrift), tally.unread(Unread::SegmentPart)), (2, 2, 2));
+    assert_eq!(
+        (tally.lost(), tally.unread(UnreadReason::SegmentUnsynced), tally.unread(UnreadReason::SegmentPart)),
+        (2, 2, 2)
+    );
 }
 
-/// What fills a gap takes nothing of the time of those behind it; what comes when it was given up is lost, not sent
-/// again.
+/// Data that fills a gap does not change the times of later messages. Data that arrives after the gap was given up
+/// counts as lost, not as retransmitted.
 #[test]
-fn a_segment_that_comes_late_is_there_or_lost() {
+fn late_segments_are_used_or_counted_as_lost() {
     let late = |seconds: u64| {
         let mut packets = stream(6, |&number| number != 3);
         packets.push((seconds * 1_000_000_000, query(3)));
@@ -149,9 +152,9 @@ fn a_segment_that_comes_late_is_there_or_lost() {
     assert_eq!((messages, tally.lost()), (at_their_times((0..6).filter(|&number| number != 3)), 1));
 }
 
-/// The SYN of the second connection was not captured; its numbers are lower, or higher, than those of the first.
+/// The SYN of the second connection was not captured. Its sequence numbers are lower or higher than those of the first.
 #[test]
-fn a_connection_between_the_same_ports_is_another_stream() {
+fn connections_with_reused_ports_are_new_streams() {
     for first in [2_000_000_000, 4_000_000_000_u32] {
         let mut packets = vec![(0, segment(FIRST - 1, SYN, &[]))];
         packets.extend((0..5).map(|number| (STEP_NS * u64::from(number), query(number))));
@@ -166,22 +169,22 @@ fn a_connection_between_the_same_ports_is_another_stream() {
 }
 
 #[test]
-fn what_is_far_away_and_begins_no_message_is_lost() {
+fn distant_data_without_a_message_is_lost() {
     let strange = segment(FIRST - 1_000_000_000, ACK, &[0xFF; 40]);
     let packets = [(1, query(0)), (2, strange), (3, query(1))];
     let (messages, tally) = read("strange", &packets);
-    assert_eq!((messages.len(), tally.lost(), tally.unread(Unread::SegmentAdrift)), (2, 1, 1));
+    assert_eq!((messages.len(), tally.lost(), tally.unread(UnreadReason::SegmentUnsynced)), (2, 1, 1));
 }
 
 #[test]
-fn a_syn_that_is_seen_again_begins_nothing_anew() {
+fn a_repeated_syn_does_not_restart_the_stream() {
     let mut packets = stream(10, |_| true);
     packets.insert(4, (STEP_NS * 2, segment(FIRST - 1, SYN, &[])));
     let (messages, tally) = read("syn", &packets);
     assert_eq!((messages, tally.lost()), (at_their_times(0..10), 0));
 }
 
-/// Queries of a client that sends each length in a separate segment.
+/// Queries of a client that sends each length field in a separate segment.
 fn length_apart(count: u16) -> Vec<(u64, Vec<u8>)> {
     let parts = |number: u16| {
         let (at, whole) = (FIRST + FRAMED_BYTES * u32::from(number), framed(number));
@@ -195,7 +198,7 @@ fn length_apart(count: u16) -> Vec<(u64, Vec<u8>)> {
 }
 
 #[test]
-fn a_lost_segment_costs_its_own_message_alone_wherever_it_was() {
+fn a_lost_segment_loses_only_its_message() {
     let all = length_apart(20);
     for lost in 1..all.len() {
         let mut packets = all.clone();
@@ -213,7 +216,7 @@ fn a_lost_segment_costs_its_own_message_alone_wherever_it_was() {
 }
 
 #[test]
-fn a_capture_that_begins_within_a_stream_has_all_messages_that_are_whole() {
+fn captures_that_begin_within_a_stream_have_all_complete_messages() {
     let all = length_apart(20);
     for begin in 1..all.len() {
         let (messages, tally) = read("begin", &all[begin..]);
@@ -225,7 +228,7 @@ fn a_capture_that_begins_within_a_stream_has_all_messages_that_are_whole() {
 
 /// Many messages share few segments, so after a gap no message begins at the start of a segment.
 #[test]
-fn behind_a_gap_a_message_within_a_segment_is_found() {
+fn a_message_within_a_segment_after_a_gap_is_found() {
     let bytes: Vec<u8> = (0..60).flat_map(framed).collect();
     let segments: Vec<_> = bytes.chunks(100).zip(0..).collect();
     for lost in 0..segments.len() - 1 {
@@ -239,22 +242,22 @@ fn behind_a_gap_a_message_within_a_segment_is_found() {
     }
 }
 
-/// The fragments of a datagram with this ID in the message, of 64 bytes.
+/// The fragments of a datagram with a message of 64 bytes and this ID.
 fn fragments(number: u16) -> [Vec<u8>; 2] {
     let message = [&framed(number)[2..], &[0; 27]].concat();
     let datagram = [&[0x0F, 0xA0, 0, 53, 0, 64, 0, 0][..], &message].concat();
-    // RFC 791 3.2: place in words of eight bytes, more to come.
+    // RFC 791 3.2: offset in words of eight bytes, and the flag for more fragments.
     [packet(7, 1 << 13, 17, &datagram[..32]), packet(7, 4, 17, &datagram[32..])]
 }
 
 #[test]
-fn fragments_that_are_seen_twice_are_one_datagram() {
+fn duplicate_fragments_give_one_datagram() {
     let ([one, two], [other_one, other_two]) = (fragments(1), fragments(2));
     for (name, packets, found) in [
         ("pairs", vec![&one, &one, &two, &two], &[1][..]),
         ("rounds", vec![&one, &two, &one, &two], &[1]),
         ("backwards", vec![&two, &two, &one, &one], &[1]),
-        // The same identification, and another datagram.
+        // The same identification with another datagram.
         ("other", vec![&one, &two, &other_one, &other_two, &two], &[1, 2]),
     ] {
         let packets: Vec<_> = packets.into_iter().zip(0..).map(|(packet, at_ns)| (at_ns, packet.clone())).collect();
@@ -266,11 +269,14 @@ fn fragments_that_are_seen_twice_are_one_datagram() {
 
 /// A client without an answer retransmits, and its system may reuse the IP identification.
 #[test]
-fn a_fragmented_datagram_that_is_sent_again_is_a_message() {
+fn a_resent_fragmented_datagram_is_a_message() {
     let [one, two] = fragments(1);
     let packets = [(0, &one), (1, &two), (5_000, &one), (5_001, &two), (2_000_000, &one), (2_000_001, &two)];
     let packets = packets.map(|(at_us, packet)| (at_us * 1_000, packet.clone()));
     let (messages, tally) = read("sent-again", &packets);
     assert_eq!(messages.iter().map(|message| message.0).collect::<Vec<_>>(), [1_000, 2_000_001_000]);
-    assert_eq!((tally.unread(Unread::FragmentAgain), tally.unread(Unread::Fragment), tally.lost()), (2, 2, 0));
+    assert_eq!(
+        (tally.unread(UnreadReason::FragmentRepeated), tally.unread(UnreadReason::Fragment), tally.lost()),
+        (2, 2, 0)
+    );
 }

@@ -1,7 +1,7 @@
 //! Protocols similar to DNS and other dnstap sides are counted but not read. Tunnels are decoded.
 
 use std::path::PathBuf;
-use trace::{DnstapSide, Options, Tally, Unread, open};
+use trace::{DnstapSide, Options, Tally, UnreadReason, open};
 
 /// A query for `www.example`.
 const QUERY: &[u8] = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x03www\x07example\0\0\x01\0\x01";
@@ -36,15 +36,16 @@ fn zeek(ports: &[u16]) -> String {
 }
 
 #[test]
-fn of_a_log_of_zeek_only_the_ports_of_dns_are_read() {
+fn only_dns_ports_of_zeek_logs_are_read() {
     let log = zeek(&[53, 137, 5353, 5355, 853, 53]);
     let (found, tally) = read("ports.log", log.as_bytes(), &Options::default());
     assert_eq!(found.len(), 2);
-    let counts = [Unread::NetBios, Unread::Mdns, Unread::Llmnr, Unread::OtherPort].map(|reason| tally.unread(reason));
+    let counts = [UnreadReason::NetBios, UnreadReason::Mdns, UnreadReason::Llmnr, UnreadReason::OtherPort]
+        .map(|reason| tally.unread(reason));
     assert_eq!((counts, tally.lost()), ([1; 4], 0));
     let options = Options { ports: vec![5353, 853], ..Options::default() };
     let (found, tally) = read("other-ports.log", log.as_bytes(), &options);
-    assert_eq!((found.len(), tally.unread(Unread::OtherPort), tally.unread(Unread::Mdns)), (2, 2, 0));
+    assert_eq!((found.len(), tally.unread(UnreadReason::OtherPort), tally.unread(UnreadReason::Mdns)), (2, 2, 0));
 }
 
 /// A dnstap log with messages of these types, each from a different client.
@@ -65,22 +66,28 @@ fn dnstap(kinds: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn of_dnstap_one_side_is_read_unless_others_are_chosen() {
+fn dnstap_reads_one_side_by_default() {
     let all: Vec<u8> = (1..=14).collect();
     let (found, tally) = read("all.dnstap", &dnstap(&all), &Options::default());
     assert_eq!(found, ["192.0.2.5:0", "198.51.100.6:0"]);
-    assert_eq!((tally.unread(Unread::DnstapAuth), tally.unread(Unread::DnstapResolver), tally.lost()), (2, 2, 0));
+    assert_eq!(
+        (tally.unread(UnreadReason::DnstapAuth), tally.unread(UnreadReason::DnstapResolver), tally.lost()),
+        (2, 2, 0)
+    );
     let (found, _) = read("auth.dnstap", &dnstap(&[3, 4, 1, 2, 1]), &Options::default());
     assert_eq!(found, ["192.0.2.3:0", "198.51.100.4:0", "192.0.2.5:0"]);
     let (found, _) = read("upstream.dnstap", &dnstap(&[3, 4]), &Options::default());
     assert_eq!(found.len(), 2);
     let dnstap_sides = vec![DnstapSide::Resolver, DnstapSide::Tool];
     let (found, tally) = read("chosen.dnstap", &dnstap(&all), &Options { dnstap: dnstap_sides, ..Options::default() });
-    assert_eq!((found.len(), tally.unread(Unread::DnstapClient), tally.unread(Unread::DnstapResolver)), (4, 2, 0));
+    assert_eq!(
+        (found.len(), tally.unread(UnreadReason::DnstapClient), tally.unread(UnreadReason::DnstapResolver)),
+        (4, 2, 0)
+    );
 }
 
 #[test]
-fn a_damaged_log_of_dnstap_gives_what_came_before_the_damage() {
+fn a_damaged_dnstap_log_is_read_up_to_the_damage() {
     let log = dnstap(&[3, 4, 3]);
     let path = scratch("damaged.dnstap");
     std::fs::write(&path, &log[..log.len() - 5]).unwrap();
@@ -190,25 +197,25 @@ fn the_message_in_each_kind_of_tunnel_is_read() {
 }
 
 #[test]
-fn what_is_not_opened_is_counted_by_its_kind() {
+fn unread_packets_are_counted_by_kind() {
     let nested = (0..200).fold(packet(), |inner, _| ipv4(4, &inner));
     let vlans = [&[2; 12][..], &[0x81, 0, 0, 1].repeat(200)].concat();
     let bridged = ipv4(47, &[&[0, 0, 8, 0][..], &nested].concat());
     for (link, frame, reason) in [
-        (RAW, ipv4(50, &[7; 40]), Unread::EncapsulatedEsp),
-        (RAW, ipv4(17, &udp(4500, &[7; 40])), Unread::EncapsulatedEsp),
-        (RAW, ipv4(17, &udp(4500, &[0xFF])), Unread::OtherPort),
-        (RAW, ipv4(115, &[7; 40]), Unread::EncapsulatedL2tp),
-        (RAW, ipv4(47, &[0x40, 0, 8, 0, 0, 0, 0, 0]), Unread::EncapsulatedOther),
-        (RAW, ipv4(17, &udp(2152, &[0x32, 1, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0])), Unread::TunnelControl),
-        (105, [&[0x88, 0x41][..], &[7; 40]].concat(), Unread::EncapsulatedWifi),
-        (9, vec![0xFF, 3, 0, 0xFD, 1, 2, 3], Unread::EncapsulatedPpp),
-        (RAW, nested.clone(), Unread::EncapsulatedDeep),
-        (RAW, bridged, Unread::EncapsulatedDeep),
-        (ETHERNET, vlans, Unread::EncapsulatedDeep),
-        (RAW, ipv4(17, &udp(5353, QUERY)), Unread::Mdns),
-        (RAW, ipv4(17, &udp(137, QUERY)), Unread::NetBios),
-        (RAW, ipv4(17, &udp(5355, QUERY)), Unread::Llmnr),
+        (RAW, ipv4(50, &[7; 40]), UnreadReason::EncapsulatedEsp),
+        (RAW, ipv4(17, &udp(4500, &[7; 40])), UnreadReason::EncapsulatedEsp),
+        (RAW, ipv4(17, &udp(4500, &[0xFF])), UnreadReason::OtherPort),
+        (RAW, ipv4(115, &[7; 40]), UnreadReason::EncapsulatedL2tp),
+        (RAW, ipv4(47, &[0x40, 0, 8, 0, 0, 0, 0, 0]), UnreadReason::EncapsulatedOther),
+        (RAW, ipv4(17, &udp(2152, &[0x32, 1, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0])), UnreadReason::TunnelControl),
+        (105, [&[0x88, 0x41][..], &[7; 40]].concat(), UnreadReason::EncapsulatedWifi),
+        (9, vec![0xFF, 3, 0, 0xFD, 1, 2, 3], UnreadReason::EncapsulatedPpp),
+        (RAW, nested.clone(), UnreadReason::EncapsulatedDeep),
+        (RAW, bridged, UnreadReason::EncapsulatedDeep),
+        (ETHERNET, vlans, UnreadReason::EncapsulatedDeep),
+        (RAW, ipv4(17, &udp(5353, QUERY)), UnreadReason::Mdns),
+        (RAW, ipv4(17, &udp(137, QUERY)), UnreadReason::NetBios),
+        (RAW, ipv4(17, &udp(5355, QUERY)), UnreadReason::Llmnr),
     ] {
         let (found, tally) = read("closed.pcap", &capture(link, &[frame]), &Options::default());
         assert_eq!((found.len(), tally.unread(reason)), (0, 1), "{reason:?}: {tally:?}");

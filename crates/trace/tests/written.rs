@@ -1,11 +1,11 @@
-//! What a capture cannot hold is left out of it and counted; all else reads as what was written.
+//! Messages that a capture cannot hold are left out and counted. All others are read back unchanged.
 
 use std::net::SocketAddr;
 use trace::{Format, Message, Options, Transport, Writer, open};
 
 type Owned = (u64, Transport, Vec<u8>);
 
-/// What is read of what was written, and how many were left out.
+/// Writes and reads messages. Returns them and the number of messages left out.
 fn there_and_back(name: &str, messages: &[Owned]) -> (Vec<Owned>, u64) {
     let path = std::env::temp_dir().join(format!("catamaran-trace-{}-{name}.pcap", std::process::id()));
     let (source, destination) = (SocketAddr::from(([10, 0, 0, 1], 4_000)), SocketAddr::from(([192, 0, 2, 53], 53)));
@@ -26,7 +26,7 @@ fn there_and_back(name: &str, messages: &[Owned]) -> (Vec<Owned>, u64) {
     (read, left_out)
 }
 
-/// A query for the root, and bytes behind it.
+/// A query for the root, padded with bytes after it to this size.
 fn message(bytes: usize) -> Vec<u8> {
     let mut message = vec![0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 1];
     message.resize(bytes, 0);
@@ -34,7 +34,7 @@ fn message(bytes: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_message_that_no_stream_can_hold_is_left_out() {
+fn messages_too_long_for_a_stream_are_skipped() {
     let all = [17, 70_000, 65_535, 65_536, 65_001, 18].map(|bytes| (5, Transport::Tcp, message(bytes)));
     let expected: Vec<_> = all.iter().filter(|message| message.2.len() < 65_536).cloned().collect();
     let (read, left_out) = there_and_back("long", &all);
@@ -44,7 +44,7 @@ fn a_message_that_no_stream_can_hold_is_left_out() {
 
 /// The format has 32 bits for seconds, which end in 2106.
 #[test]
-fn a_time_that_does_not_fit_is_left_out() {
+fn times_out_of_range_are_skipped() {
     const LAST_NS: u64 = (1 << 32) * 1_000_000_000 - 1;
     let times = [0, LAST_NS, LAST_NS + 1, u64::MAX, 1];
     let all: Vec<_> = [Transport::Udp, Transport::Tcp]

@@ -32,7 +32,7 @@ impl KeyAlgorithm {
         matches!(self, Self::HmacSha1 | Self::HmacSha224 | Self::HmacMd5)
     }
 
-    /// The name in key files and, but for HMAC-MD5, as a domain name in TSIG (RFC 8945 6).
+    /// The name in key files. Except for HMAC-MD5, it is also the domain name in TSIG records (RFC 8945 6).
     #[must_use]
     pub const fn mnemonic(self) -> &'static str {
         match self {
@@ -45,7 +45,7 @@ impl KeyAlgorithm {
         }
     }
 
-    /// The algorithm that a key file names, in any case, with or without a dot at the end.
+    /// Parses the name in a key file, in any case, with or without a trailing dot.
     #[must_use]
     pub fn from_mnemonic(text: &str) -> Option<Self> {
         let text = text.strip_suffix('.').unwrap_or(text);
@@ -70,7 +70,7 @@ impl KeyAlgorithm {
         }
     }
 
-    /// Bytes of a MAC that is not truncated.
+    /// Bytes of a full MAC.
     #[must_use]
     pub const fn mac_bytes(self) -> usize {
         match self {
@@ -83,7 +83,7 @@ impl KeyAlgorithm {
         }
     }
 
-    /// Bytes of the shortest MAC that the protocol knows: "the larger of 10 (octets) and half the length of the hash
+    /// Bytes of the shortest MAC that the protocol allows: "the larger of 10 (octets) and half the length of the hash
     /// function in use" (RFC 8945 5.2.2.1).
     #[must_use]
     pub const fn mac_bytes_min(self) -> usize {

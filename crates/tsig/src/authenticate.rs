@@ -1,58 +1,59 @@
-//! Who sent this: the TSIG checks of a server (RFC 8945 5.2), for QUERY and AXFR as well as for UPDATE.
+//! The TSIG checks of a server (RFC 8945 5.2), for QUERY, AXFR and UPDATE.
 
+use crate::digest::{self, Cover, Variables, time_bytes};
 use crate::keys::{KeyTable, Secret, SecretId, TsigKey};
 use crate::limits::FUDGE_S_MAX;
-use crate::mac::{self, Cover, Mac, Variables, time_bytes};
+use crate::mac::Mac;
 use crate::sign::Signer;
-use ring::digest;
+use ring::digest::{Context, SHA256};
 use wire::limits::HEADER_BYTES;
 use wire::name::Name;
 use wire::number::Rcode;
 use wire::parse::Request;
 use wire::parse::tsig::{TsigAt, TsigView};
 
-/// What a verified TSIG says about a request (RFC 8945 5.2).
+/// A request whose TSIG was verified (RFC 8945 5.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified {
     /// Name of the key, canonical.
     pub key_name: Name,
-    /// Which of its secrets made the signature.
+    /// The secret that made the signature.
     pub secret: SecretId,
-    /// Digest of key, signed time, whole MAC and message: the identity of the request.
+    /// The identity of the request: a digest of key, signed time, full MAC and message.
     pub identity: [u8; 16],
     /// Time Signed, in seconds since 1970.
     pub time_signed: u64,
-    /// The client's fudge in seconds, at most 300.
+    /// The client's fudge in seconds, reduced to 300 if larger.
     pub fudge: u16,
 }
 
-/// What the TSIG record of a request, or its absence, says.
+/// The result of the TSIG checks of a request.
 #[derive(Clone, Debug)]
 pub enum Authenticated {
-    /// There is no TSIG record.
+    /// The request has no TSIG record.
     Unsigned,
     /// The key, the MAC, the time and the length of the MAC are right.
     Verified {
-        /// Who asks, and the identity of the request.
+        /// The key, and the identity of the request.
         verified: Verified,
-        /// Signs every response to it, errors too.
+        /// Signs every response to the request, including errors.
         signer: Signer,
     },
     /// The request is refused.
     Rejected {
         /// NOTAUTH or FORMERR.
         rcode: Rcode,
-        /// Why.
+        /// The reason.
         reason: TsigReject,
         /// Writes the TSIG record of the response, with a MAC or an empty one; `None`: the response has no TSIG.
         signer: Option<Signer>,
     },
 }
 
-/// Why a TSIG record makes a request be refused.
+/// Why a request is refused because of its TSIG record.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum TsigReject {
-    /// No TSIG record although one was announced, or its TTL is not 0: FORMERR.
+    /// The TSIG record cannot be read, or its TTL is not 0: FORMERR.
     Malformed,
     /// No key of this name, or the key has another algorithm.
     BadKey,
@@ -60,18 +61,18 @@ pub enum TsigReject {
     MacLength,
     /// The MAC is wrong.
     BadSig,
-    /// The MAC is right, Time Signed is too far from now.
+    /// The MAC is right, but Time Signed is too far from the current time.
     BadTime,
-    /// All is right, but the MAC is shorter than the key's policy allows.
+    /// The MAC is right, but shorter than the key's policy allows.
     BadTrunc,
 }
 
 impl TsigReject {
-    /// All of them; `reason as usize` is its place.
+    /// All reasons; `reason as usize` is the index.
     pub const ALL: [Self; 6] =
         [Self::Malformed, Self::BadKey, Self::MacLength, Self::BadSig, Self::BadTime, Self::BadTrunc];
 
-    /// A stable label for metrics.
+    /// The label in metrics.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -84,7 +85,7 @@ impl TsigReject {
         }
     }
 
-    /// The error in the TSIG record of the response (RFC 8945 3); `None` where it has none.
+    /// The error in the TSIG record of the response (RFC 8945 3); `None` if the response has no TSIG record.
     #[must_use]
     pub const fn tsig_error(self) -> Option<Rcode> {
         match self {
@@ -103,8 +104,8 @@ pub fn authenticate(request: &Request<'_>, keys: &KeyTable, now_s: u64) -> Authe
     request.tsig.as_ref().map_or(Authenticated::Unsigned, |at| authenticate_bytes(request.bytes, at, keys, now_s))
 }
 
-/// Checks the TSIG record at `at` of a message. `wire::parse_request` has checked its wire form: one record, at the
-/// end, of class ANY.
+/// Checks the TSIG record at `at` of a message. `wire::parse_request` has checked its form: one record, at the end, of
+/// class ANY.
 ///
 /// The order is that of RFC 8945 5.2: key (5.2.1), MAC (5.2.2), time (5.2.3), truncation (5.2.4). So a client without
 /// the key gets no signed response and does not learn of a wrong time.
@@ -120,14 +121,14 @@ pub fn authenticate_bytes(bytes: &[u8], at: &TsigAt, keys: &KeyTable, now_s: u64
         secret: None,
         mac_bytes: 0,
         // Only a signed response covers the request's MAC, and its length is checked before any response is signed.
-        request_mac: Mac::from_octets(tsig.mac).unwrap_or(Mac::NONE),
+        request_mac: Mac::from_bytes(tsig.mac).unwrap_or(Mac::NONE),
         time_signed: tsig.time_signed,
         fudge: tsig.fudge,
         own_fudge: FUDGE_S_MAX,
         error: Rcode::NOERROR,
     };
 
-    // RFC 8945 5.2.1: an algorithm that is not the key's is as good as an unknown key.
+    // RFC 8945 5.2.1: a known key with another algorithm counts as an unknown key.
     let key = keys
         .get(tsig.key_name.as_ref())
         .filter(|key| tsig.algorithm.as_bytes().eq_ignore_ascii_case(key.algorithm.name_bytes()));
@@ -138,8 +139,8 @@ pub fn authenticate_bytes(bytes: &[u8], at: &TsigAt, keys: &KeyTable, now_s: u64
         return formerr(TsigReject::MacLength);
     }
 
-    let message = Signed::of(bytes, at, &tsig);
-    let Some((secret, whole_mac)) = message.verify(key, &tsig) else {
+    let covered = CoveredBytes::new(bytes, at, &tsig);
+    let Some((secret, full_mac)) = covered.verify(key, &tsig) else {
         return reject(TsigReject::BadSig, signer);
     };
     signer.secret = Some(secret.hmac.clone());
@@ -155,15 +156,15 @@ pub fn authenticate_bytes(bytes: &[u8], at: &TsigAt, keys: &KeyTable, now_s: u64
     let verified = Verified {
         key_name: key.name.clone(),
         secret: secret.id,
-        identity: message.identity(key, &tsig, &whole_mac),
+        identity: covered.identity(key, &tsig, &full_mac),
         time_signed: tsig.time_signed,
         fudge,
     };
     Authenticated::Verified { verified, signer }
 }
 
-/// RFC 8945 4.2: the TTL "MUST be 0". It is not under the MAC, so another value would be a way to change a message
-/// without anybody noticing.
+/// RFC 8945 4.2: the TTL "MUST be 0". The MAC does not cover it, so accepting other values would allow unnoticed
+/// changes of a message.
 fn has_ttl_zero(bytes: &[u8], at: &TsigAt) -> bool {
     let rdata = at.rdata_at.start;
     rdata.checked_sub(6).and_then(|ttl| bytes.get(ttl..rdata - 2)) == Some(&[0; 4])
@@ -174,15 +175,15 @@ fn reject(reason: TsigReject, mut signer: Signer) -> Authenticated {
     Authenticated::Rejected { rcode: Rcode::NOTAUTH, reason, signer: Some(signer) }
 }
 
-/// What the MAC of a request covers of the message: all before the TSIG record was added and ARCOUNT incremented, with
-/// the ID of the TSIG record (RFC 8945 4.3.2).
-struct Signed<'m> {
+/// The part of a request that its MAC covers: the message before the TSIG record was added and ARCOUNT incremented,
+/// with the original ID from the TSIG record (RFC 8945 4.3.2).
+struct CoveredBytes<'m> {
     header: [u8; HEADER_BYTES],
     rest: &'m [u8],
 }
 
-impl<'m> Signed<'m> {
-    fn of(bytes: &'m [u8], at: &TsigAt, tsig: &TsigView<'m>) -> Self {
+impl<'m> CoveredBytes<'m> {
+    fn new(bytes: &'m [u8], at: &TsigAt, tsig: &TsigView<'m>) -> Self {
         let mut header = [0; HEADER_BYTES];
         header.copy_from_slice(&bytes[..HEADER_BYTES]);
         header[..2].copy_from_slice(&tsig.original_id.to_be_bytes());
@@ -191,7 +192,7 @@ impl<'m> Signed<'m> {
         Self { header, rest: &bytes[HEADER_BYTES..at.at] }
     }
 
-    /// The secret that made the MAC, and that MAC in full length.
+    /// Returns the secret that made the MAC, and the MAC in full length.
     fn verify<'k>(&self, key: &'k TsigKey, tsig: &TsigView<'_>) -> Option<(&'k Secret, Mac)> {
         let variables = Variables {
             key_name: tsig.key_name.as_ref(),
@@ -202,19 +203,19 @@ impl<'m> Signed<'m> {
             other: tsig.other,
         };
         key.secrets.iter().find_map(|secret| {
-            let mac = mac::compute(&secret.hmac, None, [&self.header, self.rest], &variables, Cover::Variables);
+            let mac = digest::compute(&secret.hmac, None, [&self.header, self.rest], &variables, Cover::Variables);
             mac.starts_with(tsig.mac).then_some((secret, mac))
         })
     }
 
-    /// The identity of the request: whatever an attacker can change without breaking the MAC is left out of it (the ID
-    /// of the message, the case and compression of the key's name, how far the MAC is truncated), so that a replay is
-    /// always known for what it is (docs/internals/decisions/0004-tsig.md).
-    fn identity(&self, key: &TsigKey, tsig: &TsigView<'_>, whole_mac: &Mac) -> [u8; 16] {
-        let mut context = digest::Context::new(&digest::SHA256);
+    /// The identity of the request. It excludes everything that an attacker can change without breaking the MAC: the ID
+    /// of the message, case and compression of the key's name, and truncation of the MAC. So every replay is recognised
+    /// (docs/internals/decisions/0004-tsig.md).
+    fn identity(&self, key: &TsigKey, tsig: &TsigView<'_>, full_mac: &Mac) -> [u8; 16] {
+        let mut context = Context::new(&SHA256);
         context.update(key.name.as_bytes());
         context.update(&time_bytes(tsig.time_signed));
-        context.update(whole_mac.as_bytes());
+        context.update(full_mac.as_bytes());
         context.update(&self.header);
         context.update(self.rest);
         let mut identity = [0; 16];

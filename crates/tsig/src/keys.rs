@@ -1,4 +1,4 @@
-//! The TSIG keys that a replica knows (RFC 8945 6).
+//! TSIG keys and the table of keys (RFC 8945 6).
 
 use crate::algorithm::KeyAlgorithm;
 use crate::limits::{KEY_SECRETS_MAX, KEYS_MAX, SECRET_BYTES_MAX, SECRET_ID_BYTES};
@@ -13,11 +13,11 @@ use wire::name::{Name, NameRef};
 pub enum KeyError {
     /// No secret, or more than [`KEY_SECRETS_MAX`].
     SecretCount,
-    /// An empty secret, or one of more than [`SECRET_BYTES_MAX`] bytes.
+    /// A secret that is empty or longer than [`SECRET_BYTES_MAX`] bytes.
     SecretLength,
-    /// A shortest MAC that the algorithm does not allow.
+    /// A minimum length of MACs that the algorithm does not allow.
     MacLength,
-    /// [`KEYS_MAX`] keys are there.
+    /// The table has [`KEYS_MAX`] keys already.
     TableFull,
 }
 
@@ -34,8 +34,8 @@ impl fmt::Display for KeyError {
 
 impl core::error::Error for KeyError {}
 
-/// Tells one secret of a key from another without saying anything of it: a node that verified a signature names to the
-/// leader the secret that made it.
+/// Identifies a secret of a key without revealing it. A node that verified a signature tells the leader which secret
+/// made it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SecretId(pub [u8; SECRET_ID_BYTES]);
 
@@ -50,7 +50,7 @@ impl Secret {
     fn new(key: NameRef<'_>, algorithm: KeyAlgorithm, bytes: &[u8]) -> Self {
         let hmac = SecretHmac::new(algorithm, bytes);
         let mut context = hmac.context();
-        // No message that is signed begins so: its header would have an OPCODE and flags that are none.
+        // No signed message starts with these bytes: as a header they have an invalid OPCODE and flags.
         context.update(b"which secret of the key ");
         context.update(key.as_bytes());
         let mut id = [0; SECRET_ID_BYTES];
@@ -59,7 +59,7 @@ impl Secret {
     }
 }
 
-/// A TSIG key: a name, an algorithm that is fixed for it, and one secret, or two while it is rolled over.
+/// A TSIG key: a name, an algorithm, and one secret, or two during a rollover.
 #[derive(Clone, Debug)]
 pub struct TsigKey {
     pub(crate) name: Name,
@@ -71,10 +71,10 @@ pub struct TsigKey {
 }
 
 impl TsigKey {
-    /// A key that accepts whole MACs only.
+    /// A key that accepts full MACs only.
     ///
     /// # Errors
-    /// [`KeyError`] when there are too few or too many secrets, or one has no fit length.
+    /// [`KeyError`] when there are too few or too many secrets, or a secret is empty or too long.
     pub fn new(name: NameRef<'_>, algorithm: KeyAlgorithm, secrets: &[&[u8]]) -> Result<Self, KeyError> {
         if !(1..=KEY_SECRETS_MAX).contains(&secrets.len()) {
             return Err(KeyError::SecretCount);
@@ -94,7 +94,7 @@ impl TsigKey {
     /// Lets clients truncate their MACs down to `bytes` (RFC 8945 5.2.4 "local policy").
     ///
     /// # Errors
-    /// [`KeyError::MacLength`] outside of what RFC 8945 5.2.2.1 allows.
+    /// [`KeyError::MacLength`] when RFC 8945 5.2.2.1 does not allow this length.
     pub fn accept_mac_bytes(mut self, bytes: usize) -> Result<Self, KeyError> {
         if !(self.algorithm.mac_bytes_min()..=self.algorithm.mac_bytes()).contains(&bytes) {
             return Err(KeyError::MacLength);
@@ -109,7 +109,7 @@ impl TsigKey {
         self.name.as_ref()
     }
 
-    /// Whether this is one of its secrets.
+    /// Whether the key has this secret.
     #[must_use]
     pub fn has_secret(&self, id: SecretId) -> bool {
         self.secrets.iter().any(|secret| secret.id == id)
@@ -122,8 +122,7 @@ impl TsigKey {
     }
 }
 
-/// All keys by name; copies share what they have in common. A key's rights are not its business: who asks for something
-/// with a key looks up its grants.
+/// All keys by name. Copies share unchanged parts. The grants of a key are kept elsewhere.
 #[derive(Clone, Debug, Default)]
 pub struct KeyTable {
     keys: NameTable<Arc<TsigKey>>,
@@ -136,7 +135,7 @@ impl KeyTable {
         Self::default()
     }
 
-    /// Puts a key in; one of the same name is replaced.
+    /// Inserts a key. It replaces a key of the same name.
     ///
     /// # Errors
     /// [`KeyError::TableFull`].
@@ -148,7 +147,7 @@ impl KeyTable {
         Ok(())
     }
 
-    /// Takes a key out.
+    /// Removes a key.
     pub fn remove(&mut self, name: NameRef<'_>) {
         self.keys.remove(name);
     }
@@ -159,7 +158,7 @@ impl KeyTable {
         self.keys.get(name).map(|key| &**key)
     }
 
-    /// How many keys there are.
+    /// Number of keys.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.keys.len()
@@ -194,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_told_from_every_other() {
+    fn each_secret_has_its_own_id() {
         let key =
             |key: &str, algorithm, secrets: &[&[u8]]| TsigKey::new(name(key).as_ref(), algorithm, secrets).unwrap();
         let rolling = key("k", KeyAlgorithm::HmacSha256, &[b"new", b"old"]);

@@ -1,5 +1,5 @@
-//! TSIG (RFC 8945): keys, MACs, signed requests and responses. Knows neither zones nor consensus. Pure functions: the
-//! time comes in as an argument.
+//! TSIG (RFC 8945): keys, MACs, signed requests and responses. Pure functions, independent of zones and consensus. The
+//! current time is an argument.
 //!
 //! ```text
 //!   request --> authenticate --> Verified (which key) + Signer --> response
@@ -19,6 +19,8 @@ pub use name_table::NameTable;
 // MACs.
 mod mac;
 mod secret_hmac;
+// What a MAC covers.
+mod digest;
 
 // The server: checks requests and signs responses.
 mod authenticate;

@@ -1,19 +1,19 @@
-//! A map by name that copies share: a copy of 100,000 names costs 256 counts, and a change of a copy one part of them.
+//! A map by domain name with cheap copies. A copy clones 256 reference counts; a change of a copy clones one shard.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use wire::limits::NAME_BYTES_MAX;
 use wire::name::NameRef;
 
-/// Parts; a power of two.
+/// Number of shards.
 const SHARDS: usize = 256;
 
 type Shard<V> = Arc<BTreeMap<Box<[u8]>, V>>;
 
-/// Values by name, whatever its case.
+/// A map from names to values. Names are compared without case.
 #[derive(Clone, Debug)]
 pub struct NameTable<V> {
-    /// By name in lower case; a name's part is by a checksum of it.
+    /// The keys are names in lower case. A checksum of the name selects the shard.
     shards: Vec<Shard<V>>,
     len: usize,
 }
@@ -26,7 +26,7 @@ impl<V> Default for NameTable<V> {
 }
 
 impl<V: Clone> NameTable<V> {
-    /// What is known of a name.
+    /// The value of a name.
     #[must_use]
     pub fn get(&self, name: NameRef<'_>) -> Option<&V> {
         let mut lower = [0; NAME_BYTES_MAX];
@@ -36,14 +36,14 @@ impl<V: Clone> NameTable<V> {
         self.shards[shard_of(lower)].get(&*lower)
     }
 
-    /// Puts a value in, in the place of one of the same name.
+    /// Inserts a value. It replaces a value of the same name.
     pub fn insert(&mut self, name: NameRef<'_>, value: V) {
         let lower = name.as_bytes().to_ascii_lowercase();
         let before = Arc::make_mut(&mut self.shards[shard_of(&lower)]).insert(lower.into(), value);
         self.len += usize::from(before.is_none());
     }
 
-    /// Takes a value out.
+    /// Removes a value.
     pub fn remove(&mut self, name: NameRef<'_>) {
         if self.get(name).is_some() {
             let lower = name.as_bytes().to_ascii_lowercase();
@@ -52,18 +52,18 @@ impl<V: Clone> NameTable<V> {
         }
     }
 
-    /// All values, in an order that is that of nobody.
+    /// All values, in no particular order.
     pub fn values(&self) -> impl Iterator<Item = &V> {
         self.shards.iter().flat_map(|shard| shard.values())
     }
 
-    /// How many there are.
+    /// Number of values.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether the map is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
@@ -80,7 +80,7 @@ mod tests {
     use wire::name::Name;
 
     #[test]
-    fn copies_do_not_see_what_comes_later() {
+    fn copies_do_not_see_later_changes() {
         let name = |number: usize| -> Name { format!("K{number}.").parse().unwrap() };
         let mut table = NameTable::default();
         (0..2_000).for_each(|number| table.insert(name(number).as_ref(), number));

@@ -7,7 +7,7 @@ use crate::algorithm::KeyAlgorithm;
 use crate::mac::Mac;
 use core::fmt;
 use hmac::Mac as _;
-use ring::hmac as strong;
+use ring::hmac as ring_hmac;
 
 type HmacMd5 = hmac::Hmac<md5::Md5>;
 type HmacSha224 = hmac::Hmac<sha2::Sha224>;
@@ -16,7 +16,7 @@ type HmacSha224 = hmac::Hmac<sha2::Sha224>;
 #[derive(Clone)]
 pub(crate) enum SecretHmac {
     /// SHA-1, SHA-256, SHA-384 or SHA-512.
-    Ring(strong::Key),
+    Ring(ring_hmac::Key),
     /// MD5.
     Md5(Box<HmacMd5>),
     /// SHA-224.
@@ -25,7 +25,7 @@ pub(crate) enum SecretHmac {
 
 /// A MAC computation in progress.
 pub(crate) enum HmacContext {
-    Ring(strong::Context),
+    Ring(ring_hmac::Context),
     Md5(HmacMd5),
     Sha224(HmacSha224),
 }
@@ -39,12 +39,12 @@ impl fmt::Debug for SecretHmac {
 
 impl SecretHmac {
     pub(crate) fn new(algorithm: KeyAlgorithm, secret: &[u8]) -> Self {
-        let ring = |algorithm| Self::Ring(strong::Key::new(algorithm, secret));
+        let ring = |algorithm| Self::Ring(ring_hmac::Key::new(algorithm, secret));
         match algorithm {
-            KeyAlgorithm::HmacSha256 => ring(strong::HMAC_SHA256),
-            KeyAlgorithm::HmacSha384 => ring(strong::HMAC_SHA384),
-            KeyAlgorithm::HmacSha512 => ring(strong::HMAC_SHA512),
-            KeyAlgorithm::HmacSha1 => ring(strong::HMAC_SHA1_FOR_LEGACY_USE_ONLY),
+            KeyAlgorithm::HmacSha256 => ring(ring_hmac::HMAC_SHA256),
+            KeyAlgorithm::HmacSha384 => ring(ring_hmac::HMAC_SHA384),
+            KeyAlgorithm::HmacSha512 => ring(ring_hmac::HMAC_SHA512),
+            KeyAlgorithm::HmacSha1 => ring(ring_hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY),
             // RFC 2104 2: a secret may have any length. A secret longer than a block is hashed first.
             KeyAlgorithm::HmacMd5 => Self::Md5(Box::new(keyed(secret))),
             KeyAlgorithm::HmacSha224 => Self::Sha224(Box::new(keyed(secret))),
@@ -53,7 +53,7 @@ impl SecretHmac {
 
     pub(crate) fn context(&self) -> HmacContext {
         match self {
-            Self::Ring(key) => HmacContext::Ring(strong::Context::with_key(key)),
+            Self::Ring(key) => HmacContext::Ring(ring_hmac::Context::with_key(key)),
             Self::Md5(key) => HmacContext::Md5(HmacMd5::clone(key)),
             Self::Sha224(key) => HmacContext::Sha224(HmacSha224::clone(key)),
         }
@@ -76,9 +76,9 @@ impl HmacContext {
     pub(crate) fn finish(self) -> Mac {
         // A `Mac` has room for the MAC of every algorithm.
         match self {
-            Self::Ring(context) => Mac::from_octets(context.sign().as_ref()),
-            Self::Md5(context) => Mac::from_octets(&context.finalize().into_bytes()),
-            Self::Sha224(context) => Mac::from_octets(&context.finalize().into_bytes()),
+            Self::Ring(context) => Mac::from_bytes(context.sign().as_ref()),
+            Self::Md5(context) => Mac::from_bytes(&context.finalize().into_bytes()),
+            Self::Sha224(context) => Mac::from_bytes(&context.finalize().into_bytes()),
         }
         .unwrap_or(Mac::NONE)
     }

@@ -1,12 +1,13 @@
-//! Signing responses (RFC 8945 5.3): the TSIG record is written behind a finished message, into the same buffer.
+//! Signs responses (RFC 8945 5.3): appends the TSIG record to a finished message in the same buffer.
 
-use crate::mac::{self, Cover, Mac, Variables, time_bytes};
+use crate::digest::{self, Cover, Variables, time_bytes};
+use crate::mac::Mac;
 use crate::secret_hmac::SecretHmac;
 use wire::limits::HEADER_BYTES;
 use wire::number::{Class, Rcode, Rtype};
 use wire::parse::NameBuf;
 
-/// The buffer has no room for the TSIG record behind the message.
+/// The buffer has no room for the TSIG record after the message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoRoom;
 
@@ -17,16 +18,16 @@ const RDATA_FIXED_BYTES: usize = 16;
 /// Bytes of Other Data in a BADTIME response.
 const SERVER_TIME_BYTES: usize = 6;
 
-/// Signs the response to one request. It owns all that it needs, so it can wait for the outcome while keys change.
+/// Signs the response to one request. It owns its data, so keys may change before the response is ready.
 #[derive(Clone, Debug)]
 pub struct Signer {
-    /// As the client wrote it.
+    /// In the client's spelling.
     pub(crate) key_name: NameBuf,
-    /// As the client wrote it.
+    /// In the client's spelling.
     pub(crate) algorithm: NameBuf,
     /// `None`: the response has a TSIG record with an empty MAC (RFC 8945 5.3.2).
     pub(crate) secret: Option<SecretHmac>,
-    /// Bytes of a MAC of ours: never truncated.
+    /// Bytes of the MACs made here, which are never truncated.
     pub(crate) mac_bytes: usize,
     /// The MAC of the request as it was sent.
     pub(crate) request_mac: Mac,
@@ -34,53 +35,52 @@ pub struct Signer {
     pub(crate) time_signed: u64,
     /// Fudge of the request, as sent.
     pub(crate) fudge: u16,
-    /// Fudge of what is signed here.
+    /// Fudge of messages signed here.
     pub(crate) own_fudge: u16,
     /// The TSIG error.
     pub(crate) error: Rcode,
 }
 
 impl Signer {
-    /// The key that the client named, as it wrote it.
+    /// The key name in the client's spelling.
     #[must_use]
     pub fn key_name(&self) -> wire::name::NameRef<'_> {
         self.key_name.as_ref()
     }
 
-    /// Bytes to keep free behind a message for [`Signer::sign`].
+    /// Bytes to keep free after a message for [`Signer::sign`].
     #[must_use]
     pub fn reserve_bytes(&self) -> usize {
         self.record_bytes(SERVER_TIME_BYTES)
     }
 
-    /// Bytes that [`Signer::sign`] puts behind a message, as its error stands.
+    /// Bytes that [`Signer::sign`] appends with the current error.
     #[must_use]
     pub fn byte_count(&self) -> usize {
         self.record_bytes(if self.error == Rcode::BADTIME { SERVER_TIME_BYTES } else { 0 })
     }
 
-    /// Whether the response will have a MAC; one for a wrong key or a wrong MAC has none (RFC 8945 5.3.2).
+    /// Whether the response will have a MAC. After a wrong key or a wrong MAC it has none (RFC 8945 5.3.2).
     #[must_use]
     pub const fn is_signing(&self) -> bool {
         self.secret.is_some()
     }
 
-    /// The error of the TSIG record; NOERROR for a request that was verified.
+    /// The error of the TSIG record; NOERROR for a verified request.
     #[must_use]
     pub const fn error(&self) -> Rcode {
         self.error
     }
 
-    /// Makes the response say BADTIME: for a request that was verified and then turned out to be a repeat.
+    /// Sets the error to BADTIME, for a verified request that turned out to be a replay.
     pub const fn set_bad_time(&mut self) {
         self.error = Rcode::BADTIME;
     }
 
-    /// Writes the TSIG record behind the first `len` bytes of `buffer`, which are the response, and returns its new
-    /// length.
+    /// Appends the TSIG record to the response in the first `len` bytes of `buffer`, and returns the new length.
     ///
     /// # Errors
-    /// [`NoRoom`] when the record does not fit; the response is then as it was.
+    /// [`NoRoom`] when the record does not fit. The response is unchanged then.
     pub fn sign(&self, buffer: &mut [u8], len: usize, now_s: u64) -> Result<usize, NoRoom> {
         self.append(buffer, len, now_s, Some(&self.request_mac), Cover::Variables).map(|(len, _)| len)
     }
@@ -100,7 +100,7 @@ impl Signer {
         cover: Cover,
     ) -> Result<(usize, Mac), NoRoom> {
         let server_time = time_bytes(now_s);
-        // RFC 8945 5.2.3: BADTIME repeats Time Signed and Fudge of the client, and tells our time in Other Data.
+        // RFC 8945 5.2.3: BADTIME repeats Time Signed and Fudge of the client, with the server's time in Other Data.
         let (time_signed, fudge, other): (u64, u16, &[u8]) = match self.error {
             Rcode::BADTIME => (self.time_signed, self.fudge, &server_time),
             _ => (now_s, self.own_fudge, &[]),
@@ -119,24 +119,23 @@ impl Signer {
             error: self.error.0,
             other,
         };
-        let made = self
+        let mac = self
             .secret
             .as_ref()
-            .map_or(Mac::NONE, |secret| mac::compute(secret, prior, [message, &[]], &variables, cover));
-        let mut out = Out { buffer: rest, at: 0 };
-        write_record(&mut out, &variables, &made, [message[0], message[1]]);
+            .map_or(Mac::NONE, |secret| digest::compute(secret, prior, [message, &[]], &variables, cover));
+        let mut out = Writer { buffer: rest, at: 0 };
+        write_record(&mut out, &variables, &mac, [message[0], message[1]]);
         debug_assert_eq!(len + out.at, end);
         message[10..12].copy_from_slice(&arcount.to_be_bytes());
-        Ok((end, made))
+        Ok((end, mac))
     }
 }
 
-/// Signs the messages of one transfer, one after the other: each of them (RFC 8945 5.3.1 lets some be unsigned; some
-/// clients do not).
+/// Signs every message of a transfer. RFC 8945 5.3.1 allows unsigned messages in between, but some clients refuse them.
 #[derive(Clone, Debug)]
 pub struct SequenceSigner {
     signer: Signer,
-    /// The MAC of the message before; `None` before the first.
+    /// The MAC of the previous message; `None` before the first.
     prior: Option<Mac>,
 }
 
@@ -147,7 +146,7 @@ impl From<Signer> for SequenceSigner {
 }
 
 impl SequenceSigner {
-    /// Bytes to keep free behind a message for [`SequenceSigner::sign`].
+    /// Bytes to keep free after a message for [`SequenceSigner::sign`].
     #[must_use]
     pub fn reserve_bytes(&self) -> usize {
         self.signer.reserve_bytes()
@@ -156,25 +155,25 @@ impl SequenceSigner {
     /// Signs the next message, as [`Signer::sign`] does.
     ///
     /// # Errors
-    /// [`NoRoom`] when the record does not fit; the same message can then be signed again in a larger buffer.
+    /// [`NoRoom`] when the record does not fit. The message can be signed again in a larger buffer.
     pub fn sign(&mut self, buffer: &mut [u8], len: usize, now_s: u64) -> Result<usize, NoRoom> {
         let (prior, cover) = match &self.prior {
             None => (&self.signer.request_mac, Cover::Variables),
             Some(prior) => (prior, Cover::Timers),
         };
-        let (len, made) = self.signer.append(buffer, len, now_s, Some(prior), cover)?;
-        self.prior = Some(made);
+        let (len, mac) = self.signer.append(buffer, len, now_s, Some(prior), cover)?;
+        self.prior = Some(mac);
         Ok(len)
     }
 }
 
-/// Writes into a buffer whose length was checked.
-struct Out<'b> {
+/// Writes into a buffer of sufficient length.
+struct Writer<'b> {
     buffer: &'b mut [u8],
     at: usize,
 }
 
-impl Out<'_> {
+impl Writer<'_> {
     fn put(&mut self, bytes: &[u8]) {
         self.buffer[self.at..self.at + bytes.len()].copy_from_slice(bytes);
         self.at += bytes.len();
@@ -182,9 +181,9 @@ impl Out<'_> {
 }
 
 /// RFC 8945 4.2.
-fn write_record(out: &mut Out<'_>, variables: &Variables<'_>, made: &Mac, id: [u8; 2]) {
+fn write_record(out: &mut Writer<'_>, variables: &Variables<'_>, mac: &Mac, id: [u8; 2]) {
     let rdlength =
-        variables.algorithm.as_bytes().len() + RDATA_FIXED_BYTES + made.as_bytes().len() + variables.other.len();
+        variables.algorithm.as_bytes().len() + RDATA_FIXED_BYTES + mac.as_bytes().len() + variables.other.len();
     out.put(variables.key_name.as_bytes());
     out.put(&Rtype::TSIG.0.to_be_bytes());
     out.put(&Class::ANY.0.to_be_bytes());
@@ -193,8 +192,8 @@ fn write_record(out: &mut Out<'_>, variables: &Variables<'_>, made: &Mac, id: [u
     out.put(variables.algorithm.as_bytes());
     out.put(&time_bytes(variables.time_signed));
     out.put(&variables.fudge.to_be_bytes());
-    out.put(&(made.as_bytes().len() as u16).to_be_bytes());
-    out.put(made.as_bytes());
+    out.put(&(mac.as_bytes().len() as u16).to_be_bytes());
+    out.put(mac.as_bytes());
     out.put(&id);
     out.put(&variables.error.to_be_bytes());
     out.put(&(variables.other.len() as u16).to_be_bytes());

@@ -1,4 +1,4 @@
-//! TSIG on the server's side: against `domain`, against vectors, and row by row of the order of checks (RFC 8945 5.2).
+//! The TSIG checks of the server: against `domain`, against vectors, and in the order of RFC 8945 5.2.
 #![expect(clippy::unwrap_used, reason = "a test that meets a surprise shall stop")]
 
 use catamaran_tsig::client::{ClientKey, UpdateBuilder};
@@ -31,7 +31,7 @@ fn table(algorithm: KeyAlgorithm) -> KeyTable {
     keys
 }
 
-/// `Err` is what `wire` says before any key is looked at.
+/// `Err`: the parser refused the message before any key was looked up.
 fn check(bytes: &[u8], keys: &KeyTable, now_s: u64) -> Result<Authenticated, Option<RejectReason>> {
     match parse_request(bytes) {
         Parsed::Request(request) => Ok(authenticate(&request, keys, now_s)),
@@ -93,7 +93,7 @@ fn tsig_of(bytes: &[u8]) -> (Vec<u8>, u16, u64, u16, Vec<u8>) {
     (view.mac.to_vec(), view.error, view.time_signed, view.fudge, view.other.to_vec())
 }
 
-// Vectors.
+// Vectors
 
 #[test]
 fn vectors_of_another_implementation_are_verified_and_made() {
@@ -110,15 +110,15 @@ fn vectors_of_another_implementation_are_verified_and_made() {
         let request = bytes("request");
         assert_eq!(signed(algorithm, NOW), request);
         let keys = table(algorithm);
-        let (who, signer) = verified(&request, &keys, NOW + 10);
-        assert_eq!((who.key_name, who.time_signed, who.fudge), (name("key.test"), NOW, 300));
+        let (accepted, signer) = verified(&request, &keys, NOW + 10);
+        assert_eq!((accepted.key_name, accepted.time_signed, accepted.fudge), (name("key.test"), NOW, 300));
 
         let first = bytes("response");
         assert_eq!(sign(&signer, Rcode::NOERROR, NOW + 10), first);
         let (reason, late) = rejected(&request, &keys, NOW + 1000);
         assert_eq!(reason, TsigReject::BadTime);
         assert_eq!(sign(&late, Rcode::NOTAUTH, NOW + 1000), bytes("bad_time"));
-        // A repeat that is found out later is answered in the same way.
+        // A replay that is detected later gets the same response.
         let mut repeat = signer.clone();
         repeat.set_bad_time();
         assert_ne!(sign(&repeat, Rcode::NOTAUTH, NOW + 10), first);
@@ -140,8 +140,7 @@ fn a_captured_request_with_hmac_md5_is_answered_with_badkey() {
     let folder = std::env::var("CATAMARAN_DATA")
         .unwrap_or_else(|_| format!("{}/../../../shared/data", env!("CARGO_MANIFEST_DIR")));
     let Ok(capture) = std::fs::read(format!("{folder}/captures/zeek-tsig.pcap")) else {
-        println!("skipped: {folder}/captures/zeek-tsig.pcap is absent");
-        return;
+        return skip::data(format!("{folder}/captures/zeek-tsig.pcap"));
     };
     // File header, packet header, Ethernet, IPv4, UDP; the first packet has 151 bytes.
     let request = &capture[24 + 16 + 14 + 20 + 8..24 + 16 + 151];
@@ -152,13 +151,13 @@ fn a_captured_request_with_hmac_md5_is_answered_with_badkey() {
         assert!(!signer.is_signing());
         let (mac, error, ..) = tsig_of(&sign(&signer, Rcode::NOTAUTH, NOW)[..]).clone();
         assert_eq!((mac.len(), error), (0, 17));
-        // The name alone does not help: the algorithm is not the key's.
+        // Second round: a key of this name, but with another algorithm.
         let key = TsigKey::new(name("secret-key").as_ref(), KeyAlgorithm::HmacSha512, &[SECRET]).unwrap();
         keys.insert(key).unwrap();
     }
 }
 
-// `domain` on the other side.
+// `domain` as the client
 
 fn domain_key(algorithm: Algorithm) -> Arc<Key> {
     let name = DomainName::from_str("key.test").unwrap();
@@ -194,14 +193,14 @@ fn requests_of_domain_are_verified_and_responses_accepted_by_it() {
                 let mut message = DomainMessage::from_octets(response.clone()).unwrap();
                 transaction.answer(&mut message, Time48::from_u64(NOW + 2)).unwrap();
                 assert_eq!(message.header().rcode(), DomainRcode::masked_from_int(rcode.0 as u8));
-                // And not when an byte of it is another.
+                // With any byte changed it is refused.
                 for at in 0..response.len() {
                     let mut bytes = response.clone();
                     bytes[at] ^= 0x01;
                     let Ok(mut message) = DomainMessage::from_octets(bytes) else { continue };
                     let outcome = transaction.answer(&mut message, Time48::from_u64(NOW + 2));
-                    // The ID in the header is not covered: that in the record is. Nor does `domain` look at class and
-                    // TTL of the record, which are in the MAC as what they have to be.
+                    // The MAC covers the original ID in the record, not the ID in the header. `domain` does not check
+                    // class and TTL of the record; the MAC covers their required values.
                     let class_at = response.len() - (signer.reserve_bytes() - 6) + 10 + 2;
                     assert_eq!(outcome.is_ok(), at < 2 || (class_at..class_at + 6).contains(&at), "byte {at}");
                 }
@@ -242,7 +241,7 @@ fn a_transfer_of_many_messages_is_accepted_by_domain() {
             let mut buffer = vec![0; 65_535];
             let bytes = response(Rcode::NOERROR);
             buffer[..bytes.len()].copy_from_slice(&bytes);
-            // A message that does not fit is signed again in a larger buffer, and nothing is lost.
+            // A message that does not fit can be signed again in a larger buffer.
             let short = bytes.len() + sequence.reserve_bytes() - 7;
             assert_eq!(sequence.sign(&mut buffer[..short], bytes.len(), NOW + turn), Err(NoRoom));
             assert_eq!(buffer[..bytes.len()], bytes);
@@ -254,10 +253,10 @@ fn a_transfer_of_many_messages_is_accepted_by_domain() {
     }
 }
 
-// Row by row.
+// Order of checks
 
 #[test]
-fn what_needs_no_key_is_formerr_without_tsig() {
+fn a_malformed_record_is_formerr_without_tsig() {
     let keys = table(KeyAlgorithm::HmacSha256);
     let message = signed(KeyAlgorithm::HmacSha256, NOW);
     let tsig_at = update().len();
@@ -309,7 +308,7 @@ fn key_then_mac_then_time_then_truncation() {
     let short = cut_mac(&message, 16);
     let mut wrong_short = short.clone();
     wrong_short[mac_at] ^= 1;
-    // Whatever else is wrong too.
+    // The first failing check decides, even if later checks would fail too.
     for (bytes, late, expected, signs) in [
         (&message, 0, TsigReject::BadKey, false),
         (&wrong_mac, 9999, TsigReject::BadSig, false),
@@ -326,7 +325,7 @@ fn key_then_mac_then_time_then_truncation() {
         assert_eq!(Some(signer.error()), expected.tsig_error());
         let (mac, error, time_signed, fudge, other) = tsig_of(&sign(&signer, Rcode::NOTAUTH, NOW + late));
         assert_eq!((mac.len(), error), (if signs { 32 } else { 0 }, expected.tsig_error().unwrap().0));
-        // RFC 8945 5.2.3: the client's time and fudge, ours in other data; only then.
+        // RFC 8945 5.2.3: only BADTIME has the client's time and fudge, and the server's time in Other Data.
         let bad_time = expected == TsigReject::BadTime;
         assert_eq!((time_signed, fudge), if bad_time { (NOW, 300) } else { (NOW + late, 300) });
         assert_eq!(other, if bad_time { (NOW + late).to_be_bytes()[2..].to_vec() } else { vec![] });
@@ -374,8 +373,8 @@ fn truncated_macs_are_accepted_as_far_as_the_key_says() {
 fn weak_algorithms_sign_and_verify_like_others() {
     for algorithm in KeyAlgorithm::WEAK {
         let message = signed(algorithm, NOW);
-        let (who, signer) = verified(&message, &table(algorithm), NOW);
-        assert_eq!(who.key_name, name("key.test"));
+        let (request, signer) = verified(&message, &table(algorithm), NOW);
+        assert_eq!(request.key_name, name("key.test"));
         assert_eq!(tsig_of(&sign(&signer, Rcode::NOERROR, NOW)).0.len(), algorithm.mac_bytes());
         let mut wrong = message.clone();
         let mac_end = message.len() - 7;
@@ -393,8 +392,8 @@ fn both_secrets_of_a_rollover_verify_and_the_response_has_the_one_used() {
     let mut identities = Vec::new();
     for secret in secrets {
         let key = ClientKey::new(name("key.test").as_ref(), KeyAlgorithm::HmacSha256, secret).unwrap();
-        let (who, signer) = verified(&key.sign(update(), NOW).unwrap(), &keys, NOW);
-        identities.push(who.identity);
+        let (request, signer) = verified(&key.sign(update(), NOW).unwrap(), &keys, NOW);
+        identities.push(request.identity);
         let mut alone = KeyTable::new();
         let only = TsigKey::new(name("key.test").as_ref(), KeyAlgorithm::HmacSha256, &[secret]).unwrap();
         alone.insert(only).unwrap();
@@ -430,8 +429,8 @@ fn no_change_of_a_signed_message_passes_for_another_request() {
                 let mut bytes = message.clone();
                 bytes[at] ^= bits;
                 if let Ok(Authenticated::Verified { verified, .. }) = check(&bytes, &keys, NOW) {
-                    // The ID of a message that a forwarder gave it, and the case of key and algorithm: neither is under
-                    // the MAC, so neither may make it another request.
+                    // The MAC covers neither the message ID, which a forwarder may change, nor the case of key and
+                    // algorithm. So they must not change the identity.
                     let in_name = at >= update().len() && bits == 0x20 && message[at].is_ascii_alphabetic();
                     assert!(at < 2 || in_name, "byte {at} ^ {bits:02x}");
                     assert_eq!(verified.identity, identity, "byte {at} ^ {bits:02x}");
@@ -439,7 +438,7 @@ fn no_change_of_a_signed_message_passes_for_another_request() {
                 }
             }
         }
-        // 2 bytes of 255 other values, "keytest" and "hmacsha" in the other case.
+        // 2 bytes of ID with 255 other values each; the letters "keytest" and "hmacsha" in the other case.
         assert_eq!(passed, 2 * 255 + 7 + 7);
     }
 }

@@ -1,4 +1,4 @@
-//! What a client believes of a response (RFC 8945 5.4): what the server signed for this request, and nothing else.
+//! A client accepts a response only if the server signed it for this request (RFC 8945 5.4).
 #![expect(clippy::unwrap_used, reason = "a test that meets a surprise shall stop")]
 
 use catamaran_tsig::client::{ClientKey, Unverified, UpdateBuilder};
@@ -51,7 +51,7 @@ fn sign(signer: &Signer, request: &[u8], rcode: Rcode, now_s: u64) -> Vec<u8> {
 }
 
 #[test]
-fn what_the_server_signed_for_this_request_is_believed() {
+fn a_response_signed_for_this_request_is_accepted() {
     for algorithm in KeyAlgorithm::STRONG {
         let key = client(algorithm, SECRET);
         let request = request(&key, 7, NOW);
@@ -68,7 +68,7 @@ fn every_flipped_bit_of_a_response_is_found() {
     let key = client(KeyAlgorithm::HmacSha256, SECRET);
     let request = request(&key, 7, NOW);
     let good = response(KeyAlgorithm::HmacSha256, SECRET, &request, Rcode::NOERROR, NOW);
-    // Names of keys and algorithms are the same in either case (RFC 8945 4.3.3): that bit of a letter is no change.
+    // Names of keys and algorithms are compared without case (RFC 8945 4.3.3).
     let key_name = 12 + name("example.test").as_bytes().len() + 4;
     let algorithm = key_name + name("key.test").as_bytes().len() + 10;
     let names = [
@@ -87,7 +87,7 @@ fn every_flipped_bit_of_a_response_is_found() {
 }
 
 #[test]
-fn the_response_to_another_request_is_not_believed() {
+fn the_response_to_another_request_is_refused() {
     let key = client(KeyAlgorithm::HmacSha256, SECRET);
     let (mine, other) = (request(&key, 7, NOW), request(&key, 7, NOW + 1));
     let response = response(KeyAlgorithm::HmacSha256, SECRET, &other, Rcode::NOERROR, NOW);
@@ -98,7 +98,7 @@ fn the_response_to_another_request_is_not_believed() {
 }
 
 #[test]
-fn old_responses_and_those_without_a_mac_are_not_believed() {
+fn old_and_unsigned_responses_are_refused() {
     let key = client(KeyAlgorithm::HmacSha256, SECRET);
     let request = request(&key, 7, NOW);
     let good = response(KeyAlgorithm::HmacSha256, SECRET, &request, Rcode::NOERROR, NOW);

@@ -1,17 +1,17 @@
-//! A message built by hand, owned: for clients, tests and the laboratory. It allocates, and checks nothing: malformed
-//! messages can be built too.
+//! Builds owned messages, for clients, tests and the laboratory. It allocates and checks nothing, so it can build
+//! malformed messages too.
 
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::name::NameRef;
 use crate::number::{Class, Opcode, Rcode, Rtype};
 use crate::parse::{Header, Section};
 
-/// Builds a message, names uncompressed. Records go in section by section.
+/// Builds a message with uncompressed names. Add records section by section.
 #[derive(Clone, Debug)]
 pub struct MessageBuilder {
     header: Header,
     body: Vec<u8>,
-    /// EDNS, put in behind all records by [`MessageBuilder::build`].
+    /// EDNS, which [`MessageBuilder::build`] appends after all records.
     edns: Option<Edns>,
 }
 
@@ -23,7 +23,7 @@ struct Edns {
 }
 
 impl MessageBuilder {
-    /// An empty message with this header; its counts are set as the message grows.
+    /// An empty message with this header. Its counts are updated as the message grows.
     #[must_use]
     pub fn new(header: Header) -> Self {
         Self { header: Header { counts: [0; 4], ..header }, body: Vec::new(), edns: None }
@@ -42,7 +42,7 @@ impl MessageBuilder {
         Self::new(header).question(apex, Rtype::SOA, Class::IN)
     }
 
-    /// Changes the header; counts are not taken from it.
+    /// Changes the header, except its counts.
     #[must_use]
     pub fn header(mut self, change: impl FnOnce(&mut Header)) -> Self {
         let counts = self.header.counts;
@@ -77,13 +77,13 @@ impl MessageBuilder {
         self
     }
 
-    /// Prerequisite: an RRset exists, whatever its value (RFC 2136 2.4.1).
+    /// Prerequisite: an RRset exists, with any value (RFC 2136 2.4.1).
     #[must_use]
     pub fn rrset_exists(self, owner: NameRef<'_>, rtype: Rtype) -> Self {
         self.record(Section::PREREQUISITE, owner, rtype, Class::ANY, 0, &[])
     }
 
-    /// Prerequisite: this record is in the RRset; all such records together are the RRset (RFC 2136 2.4.2).
+    /// Prerequisite: the RRset consists of exactly the records required in this way (RFC 2136 2.4.2).
     #[must_use]
     pub fn rrset_exists_value(self, owner: NameRef<'_>, rtype: Rtype, rdata: &[u8]) -> Self {
         self.record(Section::PREREQUISITE, owner, rtype, Class::IN, 0, rdata)

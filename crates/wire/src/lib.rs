@@ -1,7 +1,7 @@
 //! DNS messages: bytes to data and back.
 //!
-//! *Parsing* turns bytes into data, *composing* turns data into bytes. This crate knows no I/O and no clock, panics
-//! on no input and allocates nothing on the query path.
+//! *Parsing* turns bytes into data, *composing* turns data into bytes. This crate has no I/O and no clock. It does not
+//! panic on any input, and does not allocate on the query path.
 //!
 //! ```text
 //!   bytes --> parse::Request --> (zone answers) --> compose::Composer --> bytes
@@ -10,19 +10,22 @@
 
 pub mod limits;
 
-// Names and numbers: what everything else is made of.
+// Names and numbers.
 pub mod name;
 pub mod number;
 mod words;
+// Reading names, which follows compression pointers, and integers.
+mod integers;
+mod name_buf;
 
-// Bytes to data: the header, the request and which answer it gets at once, its records.
+// Parsing: headers, requests and early errors, records.
 pub mod parse;
-// What rdata of each type consists of: checked, decompressed, lower-cased, compared.
+// Rdata: layouts, checks, decompression, canonical form, equality.
 pub mod rdata;
 
-// Data to bytes: the response.
+// Composing responses.
 pub mod compose;
-// A message built by hand.
+// Building any message.
 pub mod builder;
 
 pub use builder::MessageBuilder;

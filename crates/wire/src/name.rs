@@ -1,18 +1,18 @@
 //! Domain names in uncompressed wire form (RFC 1035 3.1).
 //!
-//! [`NameRef`] borrows bytes that were checked once; [`Name`] owns them. Case is kept; comparison, hashing and order
-//! are case-insensitive, the order canonical (RFC 4034 6.1).
+//! [`NameRef`] borrows checked bytes; [`Name`] owns them. Case is kept. Comparison, hashing and order ignore case; the
+//! order is canonical (RFC 4034 6.1).
 
 use crate::limits::{LABEL_BYTES_MAX, NAME_BYTES_MAX};
 use crate::words::lower_words;
 use core::{cmp::Ordering, fmt, hash};
 
-/// Why bytes are no name.
+/// Why bytes are not a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NameError {
     /// The bytes end before the root label.
     Short,
-    /// A label of more than 63 bytes, or of a type that is not in use.
+    /// A label of more than 63 bytes, or of an unused type.
     Label,
     /// More than 255 bytes.
     Long,
@@ -44,9 +44,8 @@ impl<'a> NameRef<'a> {
     /// The root.
     pub const ROOT: NameRef<'static> = NameRef(&[0]);
 
-    /// Bytes that were taken for exactly one uncompressed name before, as [`NameRef::split_from`] does: where very
-    /// many names lie in one block, looking at each label again is most of the work. Other bytes make a name of which
-    /// nothing can be said.
+    /// Takes bytes that were checked before, for example by [`NameRef::split_from`], without another check. With many
+    /// names in one block, checking labels again would be most of the work. For other bytes, results are unspecified.
     #[must_use]
     pub const fn from_checked(bytes: &'a [u8]) -> Self {
         Self(bytes)
@@ -55,13 +54,13 @@ impl<'a> NameRef<'a> {
     /// Checks that `bytes` are exactly one uncompressed name.
     ///
     /// # Errors
-    /// [`NameError`] says what is wrong with them.
-    pub fn from_octets(bytes: &'a [u8]) -> Result<Self, NameError> {
+    /// [`NameError`] with the problem.
+    pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, NameError> {
         let (name, rest) = Self::split_from(bytes)?;
         if rest.is_empty() { Ok(name) } else { Err(NameError::Long) }
     }
 
-    /// Takes one uncompressed name off the front of `bytes`.
+    /// Splits one uncompressed name from the start of `bytes`.
     ///
     /// # Errors
     /// [`NameError`] when there is none.
@@ -88,19 +87,19 @@ impl<'a> NameRef<'a> {
         self.0
     }
 
-    /// The bytes as words without case, for a hash: names that are equal have the same, and names of one length that
-    /// are not have others. The last word may lie over the one before it.
+    /// The bytes as words in lower case, for a hash. Equal names have equal words, and different names of the same
+    /// length have different words. The last word may overlap the one before it.
     pub fn lower_words(self) -> impl Iterator<Item = u64> + use<'a> {
         lower_words(self.0)
     }
 
-    /// Labels from the leftmost, without the root label.
+    /// Labels from left to right, without the root label.
     #[must_use]
     pub const fn labels(self) -> Labels<'a> {
         Labels(self.0)
     }
 
-    /// Labels without the root label.
+    /// Number of labels, without the root label.
     #[must_use]
     pub fn label_count(self) -> usize {
         self.labels().count()
@@ -178,10 +177,10 @@ impl<'a> Iterator for Labels<'a> {
     }
 }
 
-// Length bytes are below 'A', so whole wire forms compare as their labels do.
+// Length bytes are no letters, so whole wire forms can be compared without case.
 impl PartialEq for NameRef<'_> {
     fn eq(&self, other: &Self) -> bool {
-        // Most names that are equal are so byte for byte, which is found out faster.
+        // Most equal names are equal in case too, and that comparison is faster.
         self.0 == other.0 || self.0.eq_ignore_ascii_case(other.0)
     }
 }
@@ -198,7 +197,7 @@ impl Ord for NameRef<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
         let lower_cmp =
             |a: &[u8], b: &[u8]| a.iter().map(u8::to_ascii_lowercase).cmp(b.iter().map(u8::to_ascii_lowercase));
-        // Names below one parent, as most of a sorted zone are.
+        // A fast path for names with the same parent, which are most neighbors in a sorted zone.
         if let (Some((a, a_parent)), Some((b, b_parent))) = (split_label(self.0), split_label(other.0))
             && a_parent == b_parent
         {
@@ -214,20 +213,20 @@ impl Ord for NameRef<'_> {
             }
             (at, count)
         };
-        let ((own, own_count), (theirs, their_count)) = (starts(self.0), starts(other.0));
+        let ((own_starts, own_count), (other_starts, other_count)) = (starts(self.0), starts(other.0));
         let label = |bytes: &[u8], start: u8| {
             let start = start as usize;
             start + 1..start + 1 + bytes[start] as usize
         };
-        for back in 1..=own_count.min(their_count) {
-            let a = &self.0[label(self.0, own[own_count - back])];
-            let b = &other.0[label(other.0, theirs[their_count - back])];
+        for back in 1..=own_count.min(other_count) {
+            let a = &self.0[label(self.0, own_starts[own_count - back])];
+            let b = &other.0[label(other.0, other_starts[other_count - back])];
             let order = lower_cmp(a, b);
             if order != Ordering::Equal {
                 return order;
             }
         }
-        own_count.cmp(&their_count)
+        own_count.cmp(&other_count)
     }
 }
 
@@ -246,7 +245,7 @@ impl hash::Hash for NameRef<'_> {
 }
 
 impl fmt::Display for NameRef<'_> {
-    /// Presentation format, absolute, escaped as RFC 1035 5.1 has it.
+    /// Presentation format, absolute, escaped by RFC 1035 5.1.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_root() {
             return f.write_str(".");
@@ -335,7 +334,7 @@ impl fmt::Debug for Name {
 impl core::str::FromStr for Name {
     type Err = NameError;
 
-    /// Reads presentation format (RFC 1035 5.1); a name without a final dot is taken as absolute.
+    /// Reads presentation format (RFC 1035 5.1). A name without a final dot is also absolute.
     fn from_str(text: &str) -> Result<Self, NameError> {
         let text = text.as_bytes();
         if text == b"." {
@@ -381,7 +380,7 @@ impl core::str::FromStr for Name {
     }
 }
 
-/// Writes the length of the label whose length byte stands at `start`.
+/// Writes the length of the label whose length byte is at `start`.
 fn close_label(bytes: &mut [u8], start: usize) -> Result<(), NameError> {
     match bytes.len() - start - 1 {
         0 => Err(NameError::Text),

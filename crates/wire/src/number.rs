@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// The registered spelling, where it is no identifier.
+/// The registered spelling, if it is no identifier.
 macro_rules! mnemonic {
     (NSAP_PTR) => {
         "NSAP-PTR"
@@ -81,10 +81,10 @@ impl Rcode {
 
 impl Rtype {
     /// A type that occurs only in NSEC bitmaps, for a name that does not exist (RFC 9824 3.4). It is printed by its
-    /// number, so that every reader of types can read it back.
+    /// number, so that other software can read it.
     pub const NXNAME: Self = Self(128);
 
-    /// Whether this is a QTYPE or a meta type, which no zone holds (RFC 6895 3.1: 128 to 255, and OPT).
+    /// Whether this is a QTYPE or a meta type, which no zone contains (RFC 6895 3.1: 128 to 255, and OPT).
     #[must_use]
     pub const fn is_meta(self) -> bool {
         self.0 == Self::OPT.0 || (self.0 >= 128 && self.0 <= 255)
@@ -103,7 +103,7 @@ impl Serial {
         ahead != 0 && ahead < 1 << 31
     }
 
-    /// The next serial; zero is left out, some software takes it for "none".
+    /// The next serial. Skips zero, because some software treats it as "none".
     #[must_use]
     pub const fn next(self) -> Self {
         match self.0.wrapping_add(1) {

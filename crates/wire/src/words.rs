@@ -1,30 +1,30 @@
-//! Bytes of names eight at a time, without case: what names are hashed and told apart by.
+//! Names as words of eight bytes in lower case, for hashing and comparison.
 //!
-//! Lengths of labels are below 64 and no letters, so whole wire forms are taken in words as they are.
+//! Length bytes are below 64 and thus no letters, so whole wire forms can be lower-cased.
 
 /// Bytes of a word.
 const WORD: usize = size_of::<u64>();
 
-/// All bytes as words in lower case. What is left over at the end comes with bytes before it, which come twice then:
-/// with the length known that is as good, and quicker than a word of a length that varies.
+/// All bytes as words in lower case. An incomplete last word is filled with the bytes before it, which then occur
+/// twice. That is faster than a word of variable length, and unambiguous if the length is known.
 pub(crate) fn lower_words(bytes: &[u8]) -> impl Iterator<Item = u64> {
     let (words, rest) = bytes.as_chunks();
     let last = (!rest.is_empty()).then(|| bytes.last_chunk().copied().unwrap_or_else(|| short_word(rest)));
     words.iter().copied().chain(last).map(|word| lower(u64::from_le_bytes(word)))
 }
 
-/// The last word of some bytes; behind fewer than a word there are zeroes.
+/// The last word of `bytes`. Fewer bytes are followed by zeros.
 pub(crate) fn last_word(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(bytes.last_chunk().copied().unwrap_or_else(|| short_word(bytes)))
 }
 
-/// The first word of `end` in lower case, with zeroes behind it when there is less; `last` is the last word of the
-/// bytes that it is the end of.
+/// The first word of `end` in lower case, followed by zeros if it is shorter. `last` is the last word of the bytes that
+/// `end` is a suffix of.
 #[inline]
 pub(crate) fn first_lower_word(end: &[u8], last: u64, byte_count: usize) -> u64 {
     lower(match end.first_chunk() {
         Some(&word) => u64::from_le_bytes(word),
-        // The end of the last word, its bytes being those of less than a word when that is all there is.
+        // A short suffix is the end of the last word.
         None => last >> (8 * (byte_count.min(WORD) - end.len())),
     })
 }
@@ -35,11 +35,11 @@ fn short_word(bytes: &[u8]) -> [u8; WORD] {
     word
 }
 
-/// Eight bytes in lower case: 0x20 is set where there is an upper-case letter of ASCII.
+/// Lower-cases eight bytes: sets 0x20 in each upper-case ASCII letter.
 #[inline]
 pub(crate) const fn lower(word: u64) -> u64 {
     const EACH: u64 = 0x0101_0101_0101_0101;
-    // Of each byte the lower seven bits: with these added its highest bit says `A or later`, and `later than Z`.
+    // Adds to the lower seven bits of each byte, so that its highest bit means `A or later`, or `later than Z`.
     let bits = word & (0x7F * EACH);
     let from_a = bits + (0x80 - b'A' as u64) * EACH;
     let beyond_z = bits + (0x7F - b'Z' as u64) * EACH;
@@ -76,15 +76,15 @@ mod tests {
             let words: Vec<u64> = lower_words(&bytes).collect();
             let mut expected = bytes.to_ascii_lowercase();
             prop_assert_eq!(words.len(), bytes.len().div_ceil(WORD));
-            let mut held = words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+            let mut joined = words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
             let left = bytes.len() % WORD;
-            if bytes.len() > WORD && left > 0 {
+            if joined.len() > WORD && left > 0 {
                 // The last word lies over the one before.
-                let last = held.split_off(held.len() - WORD);
-                held.extend_from_slice(&last[WORD - left..]);
+                let last = joined.split_off(joined.len() - WORD);
+                joined.extend_from_slice(&last[WORD - left..]);
             }
-            expected.resize(held.len(), 0);
-            prop_assert_eq!(held, expected);
+            expected.resize(joined.len(), 0);
+            prop_assert_eq!(joined, expected);
         }
     }
 }

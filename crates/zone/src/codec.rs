@@ -1,111 +1,111 @@
-//! Bytes of entries, frames and checkpoints: big-endian integers, counted bytes, names in wire form.
+//! The encoding of log entries, frames and checkpoints: big-endian integers, counted bytes, names in wire form.
 //!
-//! A [`Decoder`] allocates nothing that the bytes at hand do not back: a count is believed only as far as the
-//! bytes that are left could hold that many items.
+//! A [`Decoder`] never allocates more than the input justifies: a count is refused if the remaining bytes cannot hold
+//! that many items.
 
 use crate::{Changeset, Record, RecordList, RecordRef, ZoneId};
 use wire::name::{Name, NameRef};
 use wire::number::{Rtype, Serial};
 
-/// Bytes that are not what they should be.
+/// Why bytes cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeError {
-    /// They end too early.
+    /// The input is too short.
     Short,
-    /// There are more than there should be.
+    /// There are bytes after the end.
     Trailing,
     /// A count or size is above its limit.
     TooLarge,
-    /// A number that stands for nothing.
+    /// A number without a meaning.
     Unknown,
-    /// No name.
+    /// An invalid name.
     Name,
-    /// A version that this software does not know.
+    /// A version that this software does not support.
     Version(u8),
 }
 
-/// Appends to a vector.
+/// Encodes into a vector.
 #[derive(Debug, Default)]
 pub struct Encoder {
     bytes: Vec<u8>,
 }
 
 impl Encoder {
-    /// An encoder without bytes.
+    /// An empty encoder.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The bytes.
+    /// Returns the encoded bytes.
     #[must_use]
     pub fn finish(self) -> Vec<u8> {
         self.bytes
     }
 
-    /// One byte.
+    /// Writes one byte.
     pub fn u8(&mut self, value: u8) {
         self.bytes.push(value);
     }
 
-    /// One byte, 0 or 1.
+    /// Writes one byte, 0 or 1.
     pub fn bool(&mut self, value: bool) {
         self.bytes.push(u8::from(value));
     }
 
-    /// Two bytes.
+    /// Writes two bytes.
     pub fn u16(&mut self, value: u16) {
         self.bytes.extend_from_slice(&value.to_be_bytes());
     }
 
-    /// Four bytes.
+    /// Writes four bytes.
     pub fn u32(&mut self, value: u32) {
         self.bytes.extend_from_slice(&value.to_be_bytes());
     }
 
-    /// Eight bytes.
+    /// Writes eight bytes.
     pub fn u64(&mut self, value: u64) {
         self.bytes.extend_from_slice(&value.to_be_bytes());
     }
 
-    /// Sixteen bytes.
+    /// Writes sixteen bytes.
     pub fn u128(&mut self, value: u128) {
         self.bytes.extend_from_slice(&value.to_be_bytes());
     }
 
-    /// Bytes without a count.
+    /// Writes bytes without a count.
     pub fn fixed(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// A 32-bit count and that many bytes.
+    /// Writes a 32-bit count and the bytes.
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.count(bytes.len());
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// As [`Self::bytes`].
+    /// Writes text like [`Self::bytes`].
     pub fn text(&mut self, text: &str) {
         self.bytes(text.as_bytes());
     }
 
-    /// A 32-bit count.
+    /// Writes a 32-bit count.
     pub fn count(&mut self, count: usize) {
         self.u32(u32::try_from(count).expect("every list that is encoded has a limit below 2^32"));
     }
 
-    /// A name in wire form.
+    /// Writes a name in wire form.
     pub fn name(&mut self, name: &Name) {
         self.fixed(name.as_bytes());
     }
 
-    /// The view and the apex.
+    /// Writes view and apex.
     pub fn zone_id(&mut self, zone: &ZoneId) {
         self.u16(zone.view);
         self.name(&zone.apex);
     }
 
-    /// Owner, type, TTL, length of rdata, rdata.
+    /// Writes owner, type, TTL, length of rdata, rdata.
     pub fn record(&mut self, record: &Record) {
         self.name(&record.owner);
         self.u16(record.rtype.0);
@@ -114,7 +114,7 @@ impl Encoder {
         self.fixed(&record.rdata);
     }
 
-    /// A count and the records.
+    /// Writes a count and the records.
     pub fn records(&mut self, records: &[Record]) {
         self.count(records.len());
         for record in records {
@@ -122,14 +122,14 @@ impl Encoder {
         }
     }
 
-    /// As [`Self::records`].
+    /// Writes a list like [`Self::records`].
     pub fn record_list(&mut self, records: &RecordList) {
         self.count(records.len());
-        // A list holds its records as they are here.
+        // A list stores its records in this encoding.
         self.fixed(records.as_bytes());
     }
 
-    /// Whether there was a serial before, both serials, what is deleted, what is added.
+    /// Writes whether there was a serial before, both serials, the deleted records, the added records.
     pub fn changeset(&mut self, changeset: &Changeset) {
         self.bool(changeset.serial_from.is_some());
         self.u32(changeset.serial_from.map_or(0, |serial| serial.0));
@@ -142,50 +142,50 @@ impl Encoder {
 /// Smallest record: root owner, type, TTL, length of rdata.
 const RECORD_BYTES_MIN: usize = 1 + 2 + 4 + 2;
 
-/// Takes from the front of bytes. Each function fails with [`DecodeError`] if the bytes are not what it reads.
+/// Decodes from the start of bytes. Each function fails with [`DecodeError`] if the bytes do not match.
 #[derive(Debug)]
 pub struct Decoder<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Decoder<'a> {
-    /// Reads from the front of these bytes.
+    /// Creates a decoder for these bytes.
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
-    /// The bytes that nobody took yet.
+    /// The remaining bytes.
     #[must_use]
     pub const fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// Requires that nothing is left.
+    /// Checks that no bytes remain.
     pub const fn finish(self) -> Result<(), DecodeError> {
         if self.rest.is_empty() { Ok(()) } else { Err(DecodeError::Trailing) }
     }
 
-    /// As many bytes.
+    /// Reads this number of bytes.
     pub fn fixed(&mut self, len: usize) -> Result<&'a [u8], DecodeError> {
         let (bytes, rest) = self.rest.split_at_checked(len).ok_or(DecodeError::Short)?;
         self.rest = rest;
         Ok(bytes)
     }
 
-    /// As many bytes.
+    /// Reads this number of bytes.
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         let (bytes, rest) = self.rest.split_first_chunk().ok_or(DecodeError::Short)?;
         self.rest = rest;
         Ok(*bytes)
     }
 
-    /// One byte.
+    /// Reads one byte.
     pub fn u8(&mut self) -> Result<u8, DecodeError> {
         self.array::<1>().map(|[byte]| byte)
     }
 
-    /// One byte, 0 or 1.
+    /// Reads one byte, 0 or 1.
     pub fn bool(&mut self) -> Result<bool, DecodeError> {
         match self.u8()? {
             0 => Ok(false),
@@ -194,27 +194,27 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Two bytes.
+    /// Reads two bytes.
     pub fn u16(&mut self) -> Result<u16, DecodeError> {
         self.array().map(u16::from_be_bytes)
     }
 
-    /// Four bytes.
+    /// Reads four bytes.
     pub fn u32(&mut self) -> Result<u32, DecodeError> {
         self.array().map(u32::from_be_bytes)
     }
 
-    /// Eight bytes.
+    /// Reads eight bytes.
     pub fn u64(&mut self) -> Result<u64, DecodeError> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// Sixteen bytes.
+    /// Reads sixteen bytes.
     pub fn u128(&mut self) -> Result<u128, DecodeError> {
         self.array().map(u128::from_be_bytes)
     }
 
-    /// Counted bytes, at most `max` of them.
+    /// Reads counted bytes, at most `max`.
     pub fn bytes(&mut self, max: usize) -> Result<&'a [u8], DecodeError> {
         let len = self.u32()? as usize;
         if len > max {
@@ -223,13 +223,13 @@ impl<'a> Decoder<'a> {
         self.fixed(len)
     }
 
-    /// UTF-8 text, as [`Self::bytes`].
+    /// Reads UTF-8 text like [`Self::bytes`].
     pub fn text(&mut self, max: usize) -> Result<String, DecodeError> {
         let bytes = self.bytes(max)?;
         String::from_utf8(bytes.to_vec()).map_err(|_| DecodeError::Unknown)
     }
 
-    /// A count of items of at least `item_bytes_min` bytes each, at most `max`.
+    /// Reads a count of items of at least `item_bytes_min` bytes each, at most `max`.
     pub fn count(&mut self, max: usize, item_bytes_min: usize) -> Result<usize, DecodeError> {
         let count = self.u32()? as usize;
         if count > max {
@@ -238,7 +238,7 @@ impl<'a> Decoder<'a> {
         if count.saturating_mul(item_bytes_min) > self.rest.len() { Err(DecodeError::Short) } else { Ok(count) }
     }
 
-    /// A name in wire form.
+    /// Reads a name in wire form.
     pub fn name(&mut self) -> Result<Name, DecodeError> {
         self.name_ref().map(|name| name.to_name())
     }
@@ -249,18 +249,18 @@ impl<'a> Decoder<'a> {
         Ok(name)
     }
 
-    /// The view and the apex.
+    /// Reads view and apex.
     pub fn zone_id(&mut self) -> Result<ZoneId, DecodeError> {
         let view = self.u16()?;
         let apex = self.name()?;
-        // Two spellings of one apex would be two encodings of one state.
+        // Accepts lower case only: otherwise one state would have two encodings.
         if apex.as_bytes().iter().any(u8::is_ascii_uppercase) {
             return Err(DecodeError::Name);
         }
         Ok(ZoneId { view, apex })
     }
 
-    /// Owner, type, TTL, length of rdata, rdata.
+    /// Reads owner, type, TTL, length of rdata, rdata.
     pub fn record(&mut self) -> Result<Record, DecodeError> {
         self.record_ref().map(|record| record.to_record())
     }
@@ -273,7 +273,7 @@ impl<'a> Decoder<'a> {
         Ok(RecordRef { owner, rtype, ttl, rdata: self.fixed(usize::from(len))? })
     }
 
-    /// As [`Self::records`].
+    /// Reads a list like [`Self::records`].
     pub fn record_list(&mut self) -> Result<RecordList, DecodeError> {
         let count = self.count(usize::MAX, RECORD_BYTES_MIN)?;
         let mut records = RecordList::with_capacity(count, self.rest.len());
@@ -283,7 +283,7 @@ impl<'a> Decoder<'a> {
         Ok(records)
     }
 
-    /// A count and the records.
+    /// Reads a count and the records.
     pub fn records(&mut self) -> Result<Vec<Record>, DecodeError> {
         let count = self.count(usize::MAX, RECORD_BYTES_MIN)?;
         let mut records = Vec::with_capacity(count);
@@ -293,7 +293,7 @@ impl<'a> Decoder<'a> {
         Ok(records)
     }
 
-    /// As the encoder writes it.
+    /// Reads a changeset.
     pub fn changeset(&mut self) -> Result<Changeset, DecodeError> {
         let from = self.bool()?;
         let serial = Serial(self.u32()?);

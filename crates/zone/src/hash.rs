@@ -1,8 +1,8 @@
 //! The additive hash of a zone's content.
 //!
-//! Each record has a hash of 128 bits; that of a zone is their sum, modulo 2^128. So a change costs as much as the
-//! records that come and go, and equal contents have equal hashes whatever way led to them. The key is fixed: the hash
-//! finds replicas that differ, it does not stand against someone who chooses records.
+//! Each record has a hash of 128 bits. The hash of a zone is the sum of these hashes, modulo 2^128. So the cost of a
+//! change depends only on the number of added and removed records, and equal contents have equal hashes. The key is
+//! fixed: the hash detects replicas that differ, but does not resist an attacker who chooses records.
 
 use core::hash::Hasher;
 use siphasher::sip128::{Hasher128, SipHasher13};
@@ -14,15 +14,15 @@ use crate::vertex::build::{canonical, is_case_folded};
 /// A sum of hashes.
 pub type StateHash = u128;
 
-/// Bytes of owner, type, TTL and rdata together that are hashed in one go.
+/// Records of up to this many bytes (owner, type, TTL and rdata) are hashed in one call.
 const SHORT_BYTES: usize = 64;
 
-/// Makes the hashes of one zone's records.
+/// Computes the hashes of the records of one zone.
 #[derive(Clone)]
 pub(crate) struct RecordHasher(SipHasher13);
 
 impl RecordHasher {
-    /// For the zone of this view and apex.
+    /// The hasher of the zone with this view and apex.
     pub(crate) fn new(view: u16, apex: NameRef<'_>) -> Self {
         let mut hasher = SipHasher13::new_with_key(b"catamaran state1");
         hasher.write(&view.to_be_bytes());
@@ -30,7 +30,7 @@ impl RecordHasher {
         Self(hasher)
     }
 
-    /// What the zone adds by being there, without records.
+    /// The hash of the zone without records.
     pub(crate) fn zone(&self) -> StateHash {
         self.0.finish128().as_u128()
     }
@@ -40,7 +40,7 @@ impl RecordHasher {
         let mut hasher = self.0;
         let (owner_len, rdata_len) = (owner.as_bytes().len(), rdata.len());
         if owner_len + 6 + rdata_len <= SHORT_BYTES && !is_case_folded(rtype) {
-            // Of nearly all records: the hasher takes the bytes in one go.
+            // Nearly all records are short. One call is faster than several.
             let mut short = [0; SHORT_BYTES];
             let (name, rest) = short.split_at_mut(owner_len);
             name.copy_from_slice(owner.as_bytes());
@@ -63,7 +63,7 @@ impl RecordHasher {
     }
 }
 
-/// Names delimit themselves, so nothing needs to stand between what is written.
+/// Hashes a name in lower case. The end of a name is unambiguous, so no separator is needed after it.
 fn write_lowercase(hasher: &mut SipHasher13, name: NameRef<'_>) {
     let mut lower = [0; wire::limits::NAME_BYTES_MAX];
     let bytes = name.as_bytes();
@@ -79,7 +79,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_record_is_hashed_part_by_part_or_in_one_go(
+        fn hashing_by_parts_equals_hashing_at_once(
             owner in prop::sample::select(vec![".", "a.test.", "WWW.Example.Test.", "of-some-length.sub.example.a."]),
             (rtype, ttl) in (prop::sample::select(vec![1u16, 2, 16, 28, 6, 65_280]), any::<u32>()),
             rdata in prop::collection::vec(any::<u8>(), 0..80),

@@ -1,10 +1,9 @@
 //! Canonical names as store keys.
 //!
-//! A key is the name's labels from the right, each byte as one or two symbols and each label closed by
-//! [`LABEL_END`], the lowest symbol. So the order of keys is the canonical order of names (RFC 4034 6.1), and a
-//! name's key is a prefix of the keys of all names below it. The bytes of hostnames take one symbol each; of the
-//! others, runs between two of those share a first symbol that sorts where the run does, and the second tells them
-//! apart.
+//! A key contains the name's labels from right to left. Each byte is one or two symbols, and each label ends with
+//! [`LABEL_END`], the lowest symbol. So the order of keys is the canonical order of names (RFC 4034 6.1), and a name's
+//! key is a prefix of the keys of all names below it. The bytes of hostnames take one symbol each. A run of other bytes
+//! between two of them shares one first symbol, which sorts in its place; the second symbol distinguishes them.
 
 use crate::limits::KEY_RUN_BYTES_MAX;
 use store::limits::SYMBOL_MAX;
@@ -12,9 +11,9 @@ use store::{Alphabet, Key};
 use wire::limits::NAME_LABELS_MAX;
 use wire::name::NameRef;
 
-/// Ends a label; the lowest symbol, so that a name sorts before what is below it and a label before its extensions.
+/// Ends a label. It is the lowest symbol, so a name sorts before names below it, and a label before its extensions.
 pub const LABEL_END: u8 = 0;
-/// Writes the key of `name` over what `key` held.
+/// Replaces `key` by the key of `name`.
 pub fn write(name: NameRef<'_>, key: &mut Key) {
     key.clear();
     append(labels_of(name), key);
@@ -28,13 +27,13 @@ pub fn of(name: NameRef<'_>) -> Key {
     key
 }
 
-/// Whether `key` is that of `name`: as [`of`], without making it.
+/// Whether `key` is the key of `name`. Like comparing with [`of`], but without building that key.
 #[must_use]
 pub fn is_of(name: NameRef<'_>, key: &Key) -> bool {
     mismatch(name, key).is_none()
 }
 
-/// The first place in which the key of `name` differs from `key`, and its own symbol there, `None` behind its end;
+/// The first index at which the key of `name` differs from `key`, and the name's symbol there (`None` after its end).
 /// `None` for equal keys.
 pub(crate) fn mismatch(name: NameRef<'_>, key: &Key) -> Option<(usize, Option<u8>)> {
     let mut at = 0;
@@ -56,28 +55,28 @@ pub(crate) fn mismatch(name: NameRef<'_>, key: &Key) -> Option<(usize, Option<u8
     differs.or_else(|| (at < key.len()).then_some((at, None)))
 }
 
-/// Extends `key` from that of the zone's `apex`, which is `apex_len` symbols long and begins it, to that of `name`,
-/// which is at or below the apex.
+/// Extends `key`, whose first `apex_len` symbols are the key of the zone's `apex`, to the key of `name`, which is at or
+/// below the apex.
 pub(crate) fn write_in_zone(name: NameRef<'_>, apex: NameRef<'_>, apex_len: usize, key: &mut Key) {
     debug_assert!(name.is_at_or_below(apex));
     key.truncate(apex_len);
-    let (below, _) = name.as_bytes().split_at(name.as_bytes().len() - apex.as_bytes().len());
-    append(below, key);
+    let (labels, _) = name.as_bytes().split_at(name.as_bytes().len() - apex.as_bytes().len());
+    append(labels, key);
 }
 
-/// Extends the key of a name to that of its child `label`.
+/// Extends the key of a name to the key of its child `label`.
 pub fn push_label(key: &mut Key, label: &[u8]) {
     key.push_bytes(label, &ALPHABET);
     key.push(LABEL_END);
 }
 
-/// Extends `key` beyond every key that has it as a prefix.
+/// Extends `key` so that it sorts after every key with the same prefix.
 pub fn push_above_all(key: &mut Key) {
-    // No byte begins with it: `symbols_fit_the_store` sees to that.
+    // No byte uses this symbol first; `symbols_fit_the_store` checks that.
     key.push(SYMBOL_MAX);
 }
 
-/// Appends labels, the rightmost first.
+/// Appends labels, from right to left.
 fn append(labels: &[u8], key: &mut Key) {
     labels_from_right(labels, |label| {
         push_label(key, label);
@@ -85,18 +84,18 @@ fn append(labels: &[u8], key: &mut Key) {
     });
 }
 
-/// The labels of a name but for that of the root.
+/// The labels of a name, without the root label.
 fn labels_of(name: NameRef<'_>) -> &[u8] {
     let bytes = name.as_bytes();
     &bytes[..bytes.len() - 1]
 }
 
-/// Visits labels from the right, as long as the visitor wants to go on; tells whether it always did.
+/// Calls the visitor for labels from right to left until it returns false. Returns whether it never did.
 fn labels_from_right(bytes: &[u8], mut visit: impl FnMut(&[u8]) -> bool) -> bool {
     let mut starts = [0u8; NAME_LABELS_MAX];
     let (mut count, mut at) = (0, 0);
     while at < bytes.len() {
-        // A name has at most 255 bytes and 127 labels beside the root label.
+        // A name has at most 255 bytes, and 127 labels without the root label.
         starts[count] = at as u8;
         count += 1;
         at += 1 + bytes[at] as usize;
@@ -111,16 +110,16 @@ fn labels_from_right(bytes: &[u8], mut visit: impl FnMut(&[u8]) -> bool) -> bool
 static ALPHABET: Alphabet = Alphabet::new(&CODES);
 const CODES: [(u8, Option<u8>); 256] = make_codes();
 
-/// Whether an byte, already in lower case, is among those that names are mostly made of.
+/// Whether a byte, already in lower case, is frequent in names.
 const fn is_common(byte: u8) -> bool {
     matches!(byte, b'-' | b'_' | b'0'..=b'9' | b'a'..=b'z')
 }
 
-/// Deals out symbols in the order of bytes.
+/// Assigns symbols in the order of bytes.
 const fn make_codes() -> [(u8, Option<u8>); 256] {
     let mut of = [(0, None); 256];
     let mut first = LABEL_END;
-    // None is open where this is the bound.
+    // No run is open while this has its initial value.
     let mut run = KEY_RUN_BYTES_MAX;
     let mut byte = 0usize;
     while byte < 256 {
@@ -142,7 +141,7 @@ const fn make_codes() -> [(u8, Option<u8>); 256] {
         }
         byte += 1;
     }
-    // Case does not count (RFC 4343 3): upper case letters take the codes of lower case ones.
+    // Case is ignored (RFC 4343 3): upper-case letters get the codes of lower-case ones.
     let mut letter = b'A';
     while letter <= b'Z' {
         of[letter as usize] = of[letter.to_ascii_lowercase() as usize];
@@ -157,7 +156,7 @@ mod tests {
     use proptest::prelude::*;
     use wire::name::Name;
 
-    /// Names over few labels, so that prefixes, equal names and neighbours are frequent, and over all bytes.
+    /// Names of few labels, so that prefixes, equal names and neighbors are frequent, and of arbitrary bytes.
     fn names() -> impl Strategy<Value = Name> {
         let label = prop_oneof![
             prop::sample::select(vec![
@@ -183,7 +182,7 @@ mod tests {
                 bytes.extend(label);
             }
             bytes.push(0);
-            NameRef::from_octets(&bytes).unwrap().to_name()
+            NameRef::from_bytes(&bytes).unwrap().to_name()
         })
     }
 
@@ -202,8 +201,8 @@ mod tests {
             let (key_a, key_b) = (of(a.as_ref()), of(b.as_ref()));
             prop_assert_eq!(key_a.cmp(&key_b), a.cmp(&b), "{} {}", a, b);
             prop_assert_eq!(is_of(a.as_ref(), &key_b), a == b, "{} {}", a, b);
-            let place = key_b.mismatch(&key_a).map(|at| (at, key_a.symbol(at)));
-            prop_assert_eq!(mismatch(a.as_ref(), &key_b), place, "{} {}", a, b);
+            let difference = key_b.mismatch(&key_a).map(|at| (at, key_a.symbol(at)));
+            prop_assert_eq!(mismatch(a.as_ref(), &key_b), difference, "{} {}", a, b);
         }
 
         #[test]
@@ -212,7 +211,7 @@ mod tests {
             let mut key = apex_key.clone();
             for name in [a, b] {
                 let bytes = [name.as_bytes().strip_suffix(&[0]).unwrap(), apex.as_bytes()].concat();
-                let name = NameRef::from_octets(&bytes).unwrap();
+                let name = NameRef::from_bytes(&bytes).unwrap();
                 write_in_zone(name, apex.as_ref(), apex_key.len(), &mut key);
                 prop_assert_eq!(&key, &of(name));
             }

@@ -1,12 +1,12 @@
-//! What a zone holds and what it answers. No I/O, no clock, no consensus.
+//! Zones: their contents, storage, files, and answers to queries. No I/O, no clock, no consensus.
 #![forbid(unsafe_code)]
 
 pub mod limits;
 
-// What a zone is made of.
+// Records.
 pub mod record;
 
-// Bytes of records, for logs, checkpoints and peers.
+// The encoding of records for logs, checkpoints and peers.
 pub mod codec;
 
 // Presentation format.
@@ -15,17 +15,17 @@ pub mod text;
 // Zone files.
 pub mod file;
 
-// What a zone has to be.
+// Checks of whole zones.
 pub mod check;
 
-// How it is kept: names as keys, leaves of records, versions of all zones.
+// Storage: names as keys, leaves of records, versions of all zones.
 pub mod hash;
 pub mod key;
 pub mod nsec3;
 pub mod set;
 pub mod vertex;
 
-// What it answers: the outcome of a query, the proofs that belong to it, the response.
+// Answers: lookups, proofs of nonexistence, responses.
 pub mod answer;
 pub mod denial;
 pub mod lookup;

@@ -1,4 +1,4 @@
-//! What a zone has to say about a name and a type: the algorithm of RFC 1034 4.3.2, step 3, for one name.
+//! Looks up a name and type in a zone: step 3 of the algorithm in RFC 1034 4.3.2, for one name.
 //!
 //! ```text
 //!   locate the name: itself, its ancestors, its neighbours in canonical order
@@ -10,7 +10,7 @@
 //!     none of these                  -> NxDomain
 //! ```
 //!
-//! Which section what goes into is for [`crate::answer`] to say.
+//! [`crate::answer`] decides on the sections of the response.
 
 use crate::key;
 use crate::set::Zone;
@@ -20,63 +20,63 @@ use wire::limits::NAME_LABELS_MAX;
 use wire::name::NameRef;
 use wire::number::Rtype;
 
-/// What a zone has to say. Closed: every caller handles all of it.
+/// The outcome of a lookup. Callers must handle all variants.
 #[derive(Clone, Copy)]
 pub enum Outcome<'a> {
-    /// There is what was asked for.
+    /// There is an RRset of the type.
     Positive {
-        /// The RRset; for QTYPE ANY one of them (RFC 8482 4.1); for QTYPE RRSIG the first that has RRSIGs, which are
-        /// the answer.
+        /// The RRset. For QTYPE ANY one RRset of the name (RFC 8482 4.1); for QTYPE RRSIG the first one with RRSIGs,
+        /// which are the answer.
         rrset: RrsetRef<'a>,
-        /// Whose it is.
+        /// The owner of the RRset.
         source: Source,
     },
-    /// The name exists and has nothing of the type.
+    /// The name exists, but has no RRset of the type.
     NoData {
-        /// The place of the name, or that of the source of synthesis; `None` when that is an empty non-terminal.
+        /// The position of the name or of the source of synthesis; `None` if that is an empty non-terminal.
         vertex: Option<Vertex<'a>>,
-        /// Whose it would be.
+        /// The owner that has no such RRset.
         source: Source,
     },
     /// The name does not exist.
     NxDomain {
-        /// Labels of the closest encloser.
+        /// Number of labels of the closest encloser.
         encloser_labels: usize,
     },
     /// The name is at or below a zone cut.
     Referral {
-        /// The place of the zone cut.
+        /// The position of the zone cut.
         cut: Vertex<'a>,
     },
-    /// The name has a CNAME, and something else was asked for.
+    /// The name has a CNAME, and the query is for another type.
     Alias {
         /// The CNAME RRset.
         rrset: RrsetRef<'a>,
-        /// Whose it is.
+        /// The owner of the CNAME.
         source: Source,
     },
-    /// The name is below one that has a DNAME (RFC 6672).
+    /// The name is below a name with a DNAME (RFC 6672).
     Redirect {
-        /// The place of the DNAME.
+        /// The position of the DNAME.
         vertex: Vertex<'a>,
         /// The DNAME RRset.
         rrset: RrsetRef<'a>,
     },
 }
 
-/// Where RRsets come from.
+/// The owner of RRsets in an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
     /// The name itself.
     Exact,
     /// The wildcard of its closest encloser, the source of synthesis (RFC 4592 3.3.1).
     Wildcard {
-        /// Labels of the closest encloser.
+        /// Number of labels of the closest encloser.
         encloser_labels: usize,
     },
 }
 
-/// Looks a name up that is at or below the apex of the zone.
+/// Looks up a name at or below the apex of the zone.
 #[must_use]
 pub fn lookup<'a>(zone: &Zone<'a>, qname: NameRef<'_>, qtype: Rtype) -> Outcome<'a> {
     let mut key = key::of(qname);
@@ -84,7 +84,7 @@ pub fn lookup<'a>(zone: &Zone<'a>, qname: NameRef<'_>, qtype: Rtype) -> Outcome<
     lookup_key(zone, qname, &mut key, qtype, &trail, &mut Path::new())
 }
 
-/// [`lookup`] with a key that is at hand and is spent, its trail in the names of the zone, and a path to be reused.
+/// Like [`lookup`], with a key that is overwritten, the trail of the name in the zone, and a reusable path.
 pub(crate) fn lookup_key<'a>(
     zone: &Zone<'a>,
     qname: NameRef<'_>,
@@ -98,13 +98,13 @@ pub(crate) fn lookup_key<'a>(
         return outcome;
     }
     if let Some(vertex) = exact(path) {
-        // RFC 4035 3.1.4.1: DS belongs to the parent's side of the cut.
+        // RFC 4035 3.1.4.1: DS belongs to the parent side of the cut.
         if qtype != Rtype::DS {
             if vertex.is_zone_cut() {
                 return Outcome::Referral { cut: vertex };
             }
         } else if qname.as_bytes().len() == zone.apex().as_bytes().len() {
-            // The same holds at the apex, whose DS belongs to the zone above: "no data" (RFC 4035 3.1.4.1).
+            // RFC 4035 3.1.4.1: DS of the apex belongs to the zone above, so here it is "no data".
             return Outcome::NoData { vertex: Some(vertex), source: Source::Exact };
         }
         return at_vertex(vertex, qtype, Source::Exact);
@@ -112,7 +112,7 @@ pub(crate) fn lookup_key<'a>(
     let label_count = qname.label_count();
     let encloser_labels = existing_labels(qname, path);
     if encloser_labels == label_count {
-        // RFC 8020 2, RFC 4592 2.2.2: an empty non-terminal exists, so no wildcard stands for it.
+        // RFC 8020 2, RFC 4592 2.2.2: an empty non-terminal exists, so no wildcard applies to it.
         return Outcome::NoData { vertex: None, source: Source::Exact };
     }
     // RFC 4592 3.3.1: only the wildcard of the closest encloser may be the source of synthesis.
@@ -122,18 +122,18 @@ pub(crate) fn lookup_key<'a>(
     let source = Source::Wildcard { encloser_labels };
     match zone.vertex(qkey) {
         Some(vertex) => at_vertex(vertex, qtype, source),
-        // RFC 4592 4.7: a source of synthesis that is an empty non-terminal makes no data.
+        // RFC 4592 4.7: a source of synthesis that is an empty non-terminal gives NoData.
         None if zone.has_descendant(qkey) => Outcome::NoData { vertex: None, source },
         None => Outcome::NxDomain { encloser_labels },
     }
 }
 
-/// The place of a name, from its trail in the names of the zone. A name that has records is found without going down
-/// again; its neighbours are then not known.
+/// The position of a name, from its trail in the zone. A name with records needs no second descent, but then its
+/// neighbors are unknown.
 pub(crate) fn locate<'a>(zone: &Zone<'a>, name: NameRef<'_>, key: &Key, trail: &Trail, path: &mut Path<'a>) {
     let store = zone.store();
-    let reached = store.reached(trail).map(Vertex::from_leaf);
-    if reached.is_none_or(|vertex| vertex.owner() != name) || !store.retrace(trail, path) {
+    let leaf = store.trail_leaf(trail).map(Vertex::from_leaf);
+    if leaf.is_none_or(|vertex| vertex.owner() != name) || !store.path_of_trail(trail, path) {
         store.locate_along(zone.names(), key, trail, path);
     }
 }
@@ -155,13 +155,13 @@ pub(crate) fn source_of_synthesis<'a>(
     zone.vertex(key)
 }
 
-/// The ancestor of `name` that has `labels` labels, the root label not counted; `name` itself when it has no more.
+/// The ancestor of `name` with this number of labels, not counting the root label; `name` itself if it has fewer.
 #[must_use]
 pub fn ancestor(name: NameRef<'_>, labels: usize) -> NameRef<'_> {
     name.strip(name.label_count().saturating_sub(labels)).unwrap_or(name)
 }
 
-/// Writes the key of the wildcard under the ancestor of `name` that has `labels` labels.
+/// Writes the key of the wildcard below the ancestor of `name` with `labels` labels.
 fn wildcard_of(name: NameRef<'_>, labels: usize, key: &mut Key) -> Option<()> {
     let encloser = ancestor(name, labels);
     // RFC 1035 2.3.4: no name has more than 255 bytes, so there is no such wildcard.
@@ -173,7 +173,8 @@ fn wildcard_of(name: NameRef<'_>, labels: usize, key: &mut Key) -> Option<()> {
     Some(())
 }
 
-/// What a zone cut or a DNAME above the name says; that nearest the apex counts, what is below it is occluded.
+/// The outcome at a zone cut or DNAME above the name. The one nearest to the apex decides; the names below it are
+/// occluded.
 fn above<'a>(path: &Path<'a>) -> Option<Outcome<'a>> {
     let occluding = path.prefixes().iter().filter(|leaf| Vertex::is_occluding(leaf));
     occluding.map(|leaf| Vertex::from_leaf(leaf)).find_map(|vertex| {
@@ -191,19 +192,19 @@ fn exact<'a>(path: &Path<'a>) -> Option<Vertex<'a>> {
     path.exact().map(Vertex::from_leaf)
 }
 
-/// What one place has of a type.
+/// The outcome at one owner for a type.
 fn at_vertex(vertex: Vertex<'_>, qtype: Rtype, source: Source) -> Outcome<'_> {
     let found = match qtype {
-        // RFC 8482 4.1: one RRset is enough of an answer.
+        // RFC 8482 4.1: one RRset is a sufficient answer.
         Rtype::ANY => vertex.rrsets().next(),
-        // All signatures of a name together would be as good an amplifier as ANY; RRsets have theirs beside them.
+        // All signatures of a name would amplify as much as ANY. RRsets are sent with their own signatures anyway.
         Rtype::RRSIG => vertex.entries().find(RrsetRef::is_signed),
         _ => vertex.rrset(qtype),
     };
     if let Some(rrset) = found {
         return Outcome::Positive { rrset, source };
     }
-    // RFC 1034 3.6.2; RFC 4035 2.5 has what may stand beside a CNAME, and was found above.
+    // RFC 1034 3.6.2. The types that RFC 4035 2.5 allows next to a CNAME were found above.
     let alias = if vertex.has_cname() { vertex.rrset(Rtype::CNAME) } else { None };
     match alias {
         Some(rrset) => Outcome::Alias { rrset, source },
@@ -211,16 +212,14 @@ fn at_vertex(vertex: Vertex<'_>, qtype: Rtype, source: Source) -> Outcome<'_> {
     }
 }
 
-/// How many of the rightmost labels of a name that has no records make a name that exists.
-///
-/// In canonical order the names below an ancestor stand together, so whatever shares most labels with a name is one of
-/// its neighbours.
+/// The number of labels of the closest encloser of a name without records. In canonical order, the names below an
+/// ancestor are consecutive, so a neighbor of the name shares the most labels with it.
 fn existing_labels(name: NameRef<'_>, path: &Path<'_>) -> usize {
     let shared = |leaf: Option<&[u8]>| leaf.map_or(0, |leaf| shared_labels(name, Vertex::from_leaf(leaf).owner()));
     shared(path.pred()).max(shared(path.succ()))
 }
 
-/// How many labels from the right two names share.
+/// The number of labels from the right that two names share.
 fn shared_labels(a: NameRef<'_>, b: NameRef<'_>) -> usize {
     let ((a_starts, a_count), (b_starts, b_count)) = (label_starts(a), label_starts(b));
     let label = |name: NameRef<'_>, start: u8| {
@@ -235,7 +234,7 @@ fn shared_labels(a: NameRef<'_>, b: NameRef<'_>) -> usize {
         .count()
 }
 
-/// Where the labels of a name start, and how many there are.
+/// The offsets of a name's labels, and their number.
 fn label_starts(name: NameRef<'_>) -> ([u8; NAME_LABELS_MAX], usize) {
     let mut starts = [0; NAME_LABELS_MAX];
     let (mut count, mut at) = (0, 0usize);

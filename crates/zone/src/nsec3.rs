@@ -1,15 +1,15 @@
-//! The hash of NSEC3 (RFC 5155 5) and the parameters that rule it.
+//! NSEC3 hashes (RFC 5155 5) and their parameters.
 
 use crate::limits::NSEC3_ITERATIONS_MAX;
 use sha1::{Digest, Sha1};
 use wire::name::NameRef;
 
-/// Bytes of a hashed owner name; SHA-1 is the only algorithm there is (RFC 5155 11).
+/// Bytes of a hashed owner name. SHA-1 is the only registered algorithm (RFC 5155 11).
 pub const HASH_BYTES: usize = 20;
 /// Bytes of the label that a hash makes: base32 with extended hex alphabet, no padding (RFC 5155 3).
 pub const LABEL_BYTES: usize = 32;
 
-/// Flag of an NSEC3 record: unsigned delegations may have none (RFC 5155 3.1.2.1).
+/// Opt-out flag of an NSEC3 record: unsigned delegations may lack NSEC3 records (RFC 5155 3.1.2.1).
 pub const FLAG_OPT_OUT: u8 = 1;
 
 /// Algorithm, iterations and salt of a chain of NSEC3 records, borrowed.
@@ -17,7 +17,7 @@ pub const FLAG_OPT_OUT: u8 = 1;
 pub struct Nsec3Params<'a> {
     /// Additional hash iterations; at most [`NSEC3_ITERATIONS_MAX`].
     pub iterations: u16,
-    /// Appended to what is hashed.
+    /// The salt, which is appended to the hash input.
     pub salt: &'a [u8],
 }
 
@@ -33,7 +33,7 @@ pub enum Nsec3Error {
 }
 
 impl<'a> Nsec3Params<'a> {
-    /// Reads the fields that the rdata of NSEC3PARAM and NSEC3 begin with (RFC 5155 3.2, 4.2), flags aside.
+    /// Reads the fields at the start of NSEC3PARAM and NSEC3 rdata (RFC 5155 3.2, 4.2), except the flags.
     ///
     /// # Errors
     /// [`Nsec3Error`] when the chain cannot be used.
@@ -56,7 +56,7 @@ impl<'a> Nsec3Params<'a> {
         let mut canonical = [0u8; wire::limits::NAME_BYTES_MAX];
         let bytes = &mut canonical[..name.as_bytes().len()];
         bytes.copy_from_slice(name.as_bytes());
-        // RFC 5155 5: the owner name is in the canonical form of RFC 4034 6.2. Length bytes are below 'A'.
+        // RFC 5155 5: the owner name is in the canonical form of RFC 4034 6.2. Length bytes are no letters.
         bytes.make_ascii_lowercase();
         let mut hash: [u8; HASH_BYTES] = Sha1::new().chain_update(bytes).chain_update(self.salt).finalize().into();
         for _ in 0..self.iterations {
@@ -65,7 +65,7 @@ impl<'a> Nsec3Params<'a> {
         hash
     }
 
-    /// The label under the apex at which the NSEC3 record of `name` stands.
+    /// The first label of the NSEC3 owner for `name`.
     #[must_use]
     pub fn label(&self, name: NameRef<'_>) -> [u8; LABEL_BYTES] {
         base32hex(&self.hash(name))

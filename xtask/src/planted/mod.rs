@@ -1,13 +1,14 @@
 //! Planted bugs: checks that the simulator or a test finds each of them.
 //!
-//! One build contains all bugs, and a number selects one. The quick form runs the seed and the tests in a bug's row of
-//! the table. The full form runs everything, and can write the table.
+//! The test build contains all bugs, and a number selects one. The quick form runs the seed or the tests in a bug's row
+//! of the table, until one finds it. The full form runs everything, and can write the table.
 
-mod programs;
+mod results;
 mod table;
 
 use crate::command::root;
-use programs::{Programs, Tested};
+use crate::programs::{self, Program};
+use results::{Programs, Tested};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,9 +29,10 @@ Without --planted: build the simulator and run it with these options.
 
 With --planted: plant one bug after the other in the replica, and fail if one is not found.
 docs/internals/planted-bugs.md lists the bugs, and the seed and the tests that find each one.
-The quick form runs this seed and these tests. If a seed no longer finds its bug, it tries seeds 1 to 300.
+The quick form runs the seed, or the tests until one finds the bug. If a seed no longer finds its bug, it tries seeds
+1 to 300.
 
-  --full         run all seeds and all tests of the replica with each bug, and count. This takes about an hour.
+  --full         run all seeds, scenarios and tests of the replica with each bug, and count: about an hour.
                  A bug that the simulator must find must be found by at least 1 % of the seeds.
   --seeds N      seeds for each bug with --full (default: 300)
   --write        write the results to the table
@@ -102,21 +104,29 @@ pub(super) struct Found {
     test_count: usize,
 }
 
-/// Runs the command.
+/// Builds the programs and runs the command.
 ///
 /// # Errors
 /// A program cannot be built, or a bug is not found.
 pub(crate) fn run(words: &[&str]) -> Result<(), String> {
+    Options::parse(words)?;
+    run_with(&programs::build()?, words)
+}
+
+/// Runs the command with the programs of the test build.
+///
+/// # Errors
+/// A bug is not found.
+pub(crate) fn run_with(programs: &[Program], words: &[&str]) -> Result<(), String> {
     let options = Options::parse(words)?;
     let path = root().join(TABLE);
     let text = std::fs::read_to_string(&path).map_err(|error| format!("cannot read {TABLE}: {error}"))?;
     let rows = table::read(&text)?;
-    let mut programs = Programs::build_simulator()?;
+    let programs = Programs::find(programs)?;
     let mut bugs = programs.bugs()?;
     if let Some(numbers) = &options.bugs {
         bugs.retain(|bug| numbers.contains(&bug.number));
     }
-    programs.build_tests(options.is_full || bugs.iter().any(|bug| needs_server(&rows, bug)))?;
     if !options.is_full {
         check_soundness(&programs, &bugs, &rows)?;
     }
@@ -136,14 +146,10 @@ pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     if missing.is_empty() { Ok(()) } else { Err(missing.join("\n")) }
 }
 
-fn needs_server(rows: &BTreeMap<u32, Row>, bug: &Bug) -> bool {
-    rows.get(&bug.number).is_some_and(|row| row.tests.iter().any(|test| test.starts_with(programs::SERVER)))
-}
-
 /// Checks that the tests of the table pass without a bug. Otherwise their failures would prove nothing.
 fn check_soundness(programs: &Programs, bugs: &[Bug], rows: &BTreeMap<u32, Row>) -> Result<(), String> {
-    let mut tests: Vec<String> =
-        bugs.iter().filter_map(|bug| rows.get(&bug.number)).flat_map(|row| row.tests.clone()).collect();
+    let of_tests = bugs.iter().filter(|bug| !bug.is_simulated).filter_map(|bug| rows.get(&bug.number));
+    let mut tests: Vec<String> = of_tests.flat_map(|row| row.tests.clone()).collect();
     tests.sort();
     tests.dedup();
     match programs.test(0, &tests)? {
@@ -191,17 +197,21 @@ fn describe(bug: &Bug, found: &Result<Found, String>) -> String {
     }
 }
 
-/// The quick form: runs the seed and the tests in the table.
+/// The quick form: runs the seed in the table, or its tests one by one until one finds the bug.
 fn check(programs: &Programs, bug: &Bug, row: Option<&Row>) -> Result<Found, String> {
     let row = row.ok_or_else(|| format!("has no row in {TABLE}: `--full --write` adds it"))?;
     let mut found = Found::default();
     if bug.is_simulated {
         let known = row.first_seed.filter(|&seed| programs.finds(bug.number, seed).unwrap_or(false));
         found.first_seed = if known.is_some() { known } else { programs.first_seed(bug.number, SEEDS)? };
+        return Ok(found);
     }
-    if !row.tests.is_empty() {
-        found.tests = programs.test(bug.number, &row.tests)?.failed;
+    for test in &row.tests {
+        found.tests = programs.test(bug.number, std::slice::from_ref(test))?.failed;
         found.test_count = found.tests.len();
+        if found.test_count > 0 {
+            break;
+        }
     }
     Ok(found)
 }

@@ -1,4 +1,4 @@
-//! Rules for documents: links lead somewhere, what they name is there, and the project speaks of itself alone.
+//! Rules for documents: the targets of links exist, and contain the names in the links.
 
 use super::{File, Finding};
 use crate::command::root;
@@ -16,7 +16,7 @@ pub(super) fn check(file: &File, files: &[File], findings: &mut Vec<Finding>) {
             let path = root().join(folder).join(target);
             let known = path.exists() || files.iter().any(|other| Path::new(&other.path) == folder.join(target));
             if !known {
-                findings.push(Finding::new(file, index + 1, format!("link to `{target}`, which is not there")));
+                findings.push(Finding::new(file, index + 1, format!("link to `{target}`, which does not exist")));
             } else if let Some(name) = identifier(text).filter(|_| target.ends_with(".rs"))
                 && !std::fs::read_to_string(&path).is_ok_and(|source| has_word(&source, name))
             {
@@ -32,7 +32,7 @@ fn links(line: &str) -> impl Iterator<Item = (&str, &str)> {
     ends.filter_map(|(at, _)| Some((line[..at].rsplit('[').next()?, line[at + 2..].split(')').next()?)))
 }
 
-/// The name in a text that is nothing but `` `a_name` ``.
+/// The name in a text that consists of `` `a_name` `` only.
 fn identifier(text: &str) -> Option<&str> {
     let name = text.strip_prefix('`')?.strip_suffix('`')?;
     (!name.is_empty() && name.bytes().all(|byte| byte == b'_' || byte.is_ascii_alphanumeric())).then_some(name)

@@ -1,6 +1,7 @@
-//! The project's own rules about its files: what compilers and clippy do not check.
+//! The project's own rules about its files, beyond compiler and clippy.
 
 mod docs;
+mod folders;
 mod manifest;
 mod prose;
 mod rust;
@@ -9,18 +10,18 @@ use crate::command::{command, root};
 use std::fmt;
 use std::path::PathBuf;
 
-/// Bytes of a tracked file; anything larger is data that a generator should make.
+/// Bytes of a tracked file. Larger data should come from a generator.
 const FILE_BYTES_MAX: u64 = 1_000_000;
 
 /// One tracked file.
 pub(crate) struct File {
     /// Path from the root of the workspace.
     pub(crate) path: String,
-    /// Its text; files that are no UTF-8 are not looked into.
+    /// Its text. Files that are not UTF-8 are not checked.
     pub(crate) text: String,
 }
 
-/// A rule that a file breaks.
+/// A broken rule.
 pub(crate) struct Finding {
     path: String,
     line: usize,
@@ -28,7 +29,7 @@ pub(crate) struct Finding {
 }
 
 impl Finding {
-    /// `line` counts from one; zero means the whole file.
+    /// `line` counts from one; 0 means the whole file.
     pub(crate) fn new(file: &File, line: usize, what: impl Into<String>) -> Self {
         Self { path: file.path.clone(), line, what: what.into() }
     }
@@ -43,7 +44,7 @@ impl fmt::Display for Finding {
 /// Checks every tracked file.
 ///
 /// # Errors
-/// When a rule is broken; the findings have been printed.
+/// A rule is broken. The findings have been printed.
 pub(crate) fn run() -> Result<(), String> {
     let files = tracked()?;
     let mut findings = Vec::new();
@@ -63,6 +64,7 @@ pub(crate) fn run() -> Result<(), String> {
         }
     }
     rust::check_modules(&files, &mut findings);
+    folders::check(&files, &mut findings);
     for finding in &findings {
         println!("{finding}");
     }

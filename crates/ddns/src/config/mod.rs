@@ -1,7 +1,10 @@
 //! The configuration: a zone, its servers, the key and the names.
 
+mod error;
 mod keys;
 mod text;
+
+pub use error::ConfigError;
 
 use crate::address::{Family, PerFamily};
 use crate::limits::{CONFIG_BYTES_MAX, INTERFACES_MAX, NAMES_MAX, PROBES_MAX, SERVERS_MAX, TTL_MAX};
@@ -11,6 +14,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use text::{NameText, ProbeText, PublicAddressText, SandboxText, SourceText, Text};
 use toml::Spanned;
+use toml_keys::line_at;
 use wire::Name;
 use wire::number::{Class, Rtype};
 
@@ -135,19 +139,8 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// An error in a configuration.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ConfigError {
-    /// The line number, from 1, if known.
-    pub line: Option<usize>,
-    /// The error.
-    pub what: String,
-    /// A suggestion.
-    pub hint: Option<String>,
-}
-
 /// An error in a value, with its position.
-type Wrong = (Range<usize>, String);
+type ValueError = (Range<usize>, String);
 
 impl Config {
     /// Reads `file`. Relative paths start at its directory. Paths of written files start at `writable`, if it is given.
@@ -155,9 +148,10 @@ impl Config {
     /// # Errors
     /// What is wrong with it.
     pub fn load(file: &Path, writable: Option<&Path>) -> Result<Self, ConfigError> {
-        let whole = |what: String| ConfigError { line: None, what, hint: None };
-        let bytes = crate::files::read_bounded(file, CONFIG_BYTES_MAX).map_err(|error| whole(error.to_string()))?;
-        let text = String::from_utf8(bytes).map_err(|_| whole("the file is not UTF-8".into()))?;
+        let without_line = |what: String| ConfigError { line: None, what, hint: None };
+        let bytes =
+            crate::files::read_bounded(file, CONFIG_BYTES_MAX).map_err(|error| without_line(error.to_string()))?;
+        let text = String::from_utf8(bytes).map_err(|_| without_line("the file is not UTF-8".into()))?;
         let mut config = Self::parse(&text)?;
         let base = file.parent().unwrap_or_else(|| Path::new("."));
         let writable = writable.unwrap_or(base);
@@ -174,18 +168,19 @@ impl Config {
     /// What is wrong with it.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         let at = |span: Option<Range<usize>>, what: String| {
-            let line = span.filter(|span| span.end > 0).map(|span| keys::line_at(text, span.start));
+            let line = span.filter(|span| span.end > 0).map(|span| line_at(text, span.start));
             ConfigError { line, what, hint: None }
         };
         let table = toml::de::DeTable::parse(text).map_err(|error| at(error.span(), error.message().to_owned()))?;
-        if let Some(error) = keys::unknown_key(text, table.get_ref()) {
-            return Err(error);
+        if let Some(unknown) = keys::KNOWN.first_unknown(table.get_ref()) {
+            let line = Some(line_at(text, unknown.span.start));
+            return Err(ConfigError { line, what: unknown.what, hint: Some(unknown.hint) });
         }
         let read: Text = toml::from_str(text).map_err(|error| at(error.span(), error.message().to_owned()))?;
         Self::validate(read).map_err(|(span, what)| at(Some(span), what))
     }
 
-    fn validate(text: Text) -> Result<Self, Wrong> {
+    fn validate(text: Text) -> Result<Self, ValueError> {
         let zone = parse_name(&text.zone)?;
         let servers = &text.servers;
         if servers.get_ref().is_empty() || servers.get_ref().len() > SERVERS_MAX {
@@ -226,7 +221,7 @@ impl Config {
     }
 }
 
-fn validate_name(text: &NameText, zone: &Name, public_address: &PublicAddressText) -> Result<NameConfig, Wrong> {
+fn validate_name(text: &NameText, zone: &Name, public_address: &PublicAddressText) -> Result<NameConfig, ValueError> {
     let name = parse_name(&text.name)?;
     if !name.as_ref().is_at_or_below(zone.as_ref()) {
         return Err((text.name.span(), format!("`{name}` is not in the zone {zone}")));
@@ -252,8 +247,8 @@ fn validate_name(text: &NameText, zone: &Name, public_address: &PublicAddressTex
         return Err((text.interfaces.span(), format!("`interfaces` takes at most {INTERFACES_MAX} names")));
     }
     // Linux' IFNAMSIZ is 16, the last byte is zero.
-    if let Some(odd) = interfaces.iter().find(|name| name.is_empty() || name.len() > 16) {
-        return Err((text.interfaces.span(), format!("`{odd}` is not an interface name")));
+    if let Some(invalid) = interfaces.iter().find(|name| name.is_empty() || name.len() > 16) {
+        return Err((text.interfaces.span(), format!("`{invalid}` is not an interface name")));
     }
     Ok(NameConfig {
         name,
@@ -269,7 +264,7 @@ fn validate_name(text: &NameText, zone: &Name, public_address: &PublicAddressTex
 /// CA certificates on Debian and many other systems.
 const AUTHORITIES_FILE: &str = "/etc/ssl/certs/ca-certificates.crt";
 
-fn validate_public_address(text: PublicAddressText) -> Result<PublicAddressConfig, Wrong> {
+fn validate_public_address(text: PublicAddressText) -> Result<PublicAddressConfig, ValueError> {
     if text.probe.len() > PROBES_MAX {
         return Err((
             text.probe[PROBES_MAX].span(),
@@ -289,7 +284,7 @@ fn validate_public_address(text: PublicAddressText) -> Result<PublicAddressConfi
     Ok(PublicAddressConfig { agree, period_s, private: text.private, authorities_file, probes })
 }
 
-fn validate_probe(text: &Spanned<ProbeText>) -> Result<Probe, Wrong> {
+fn validate_probe(text: &Spanned<ProbeText>) -> Result<Probe, ValueError> {
     let wrong = |why: &str| (text.span(), why.to_owned());
     let probe = text.get_ref();
     let has_question = probe.name.is_some() || probe.rtype.is_some() || probe.class.is_some();
@@ -323,7 +318,7 @@ fn validate_probe(text: &Spanned<ProbeText>) -> Result<Probe, Wrong> {
     }
 }
 
-fn parse_name(text: &Spanned<String>) -> Result<Name, Wrong> {
+fn parse_name(text: &Spanned<String>) -> Result<Name, ValueError> {
     text.get_ref().parse().map_err(|error| (text.span(), format!("`{}` is not a domain name: {error}", text.get_ref())))
 }
 

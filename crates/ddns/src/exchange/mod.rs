@@ -39,7 +39,7 @@ pub(crate) fn ask(request: &Request, server: &Endpoint, zone: &Name, key: &Clien
         let mut exchange = Exchange { request, signed_request: &signed_request, key, unauthenticated: None };
         match exchange.run(address) {
             Ok(outcome) => return outcome,
-            Err(error) if is_silence(&error) => last = Failure::Silence,
+            Err(error) if is_timeout(&error) => last = Failure::Timeout,
             Err(error) => last = Failure::Network(format!("{address}: {error}")),
         }
         unauthenticated = exchange.unauthenticated.or(unauthenticated);
@@ -70,7 +70,7 @@ pub(crate) fn udp_to(address: SocketAddr) -> io::Result<UdpSocket> {
 }
 
 /// Whether an error is a timeout.
-pub(crate) fn is_silence(error: &io::Error) -> bool {
+pub(crate) fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
@@ -100,11 +100,11 @@ impl Exchange<'_> {
         for _ in 0..UDP_TRIES_MAX {
             socket.send(self.signed_request)?;
             let deadline = Deadline::after_ms(UDP_TRY_MS);
-            while let Some(left) = deadline.left().filter(|_| datagrams < DATAGRAMS_MAX) {
-                socket.set_read_timeout(Some(left))?;
+            while let Some(remaining) = deadline.remaining().filter(|_| datagrams < DATAGRAMS_MAX) {
+                socket.set_read_timeout(Some(remaining))?;
                 let len = match socket.recv(&mut response) {
                     Ok(len) => len,
-                    Err(error) if is_silence(&error) => break,
+                    Err(error) if is_timeout(&error) => break,
                     Err(error) => return Err(error),
                 };
                 datagrams += 1;
@@ -148,7 +148,7 @@ impl Exchange<'_> {
 fn read_until(stream: &mut TcpStream, buffer: &mut [u8], deadline: &Deadline) -> io::Result<()> {
     let mut filled = 0;
     while filled < buffer.len() {
-        stream.set_read_timeout(Some(deadline.left().ok_or(ErrorKind::TimedOut)?))?;
+        stream.set_read_timeout(Some(deadline.remaining().ok_or(ErrorKind::TimedOut)?))?;
         match stream.read(&mut buffer[filled..])? {
             0 => return Err(ErrorKind::UnexpectedEof.into()),
             more => filled += more,

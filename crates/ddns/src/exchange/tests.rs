@@ -1,4 +1,4 @@
-//! Exchanges with servers on loopback that do what servers and strangers do.
+//! Exchanges with servers on loopback, whose responses are lost, forged, refused or truncated.
 
 use super::*;
 use crate::address::{Addresses, Family};
@@ -35,11 +35,11 @@ fn look() -> Request {
     Request::Query { token: 1, server: 0, owner: name("home.example.test"), family: Family::V4 }
 }
 
-/// What signs the response to a request; with another secret it refuses to, as servers do.
+/// The signer of the response to a request. With a wrong secret it signs as a server does that rejects the request.
 fn signer(request: &[u8], secret: &[u8], now_s: u64) -> Signer {
     let mut keys = KeyTable::new();
-    let own = TsigKey::new(name("key.test").as_ref(), KeyAlgorithm::HmacSha256, &[secret]).unwrap();
-    keys.insert(own).unwrap();
+    let own_key = TsigKey::new(name("key.test").as_ref(), KeyAlgorithm::HmacSha256, &[secret]).unwrap();
+    keys.insert(own_key).unwrap();
     let Parsed::Request(parsed) = parse_request(request) else { panic!("no request") };
     match authenticate(&parsed, &keys, now_s) {
         Authenticated::Verified { signer, .. } | Authenticated::Rejected { signer: Some(signer), .. } => signer,
@@ -48,11 +48,11 @@ fn signer(request: &[u8], secret: &[u8], now_s: u64) -> Signer {
 }
 
 fn plain(request: &[u8], rcode: Rcode, tc: bool, records: &[(Rtype, &[u8])]) -> Vec<u8> {
-    let asked = FirstQuestion::read(request).unwrap();
+    let question = FirstQuestion::read(request).unwrap();
     let header = Header { qr: true, tc, rcode: rcode.0 as u8, ..Header::parse(request).unwrap() };
-    let message = MessageBuilder::new(header).question(asked.qname, asked.qtype, asked.qclass);
+    let message = MessageBuilder::new(header).question(question.qname, question.qtype, question.qclass);
     let message = records.iter().fold(message, |message, (rtype, rdata)| {
-        message.record(Section::Answer, asked.qname, *rtype, Class::IN, 30, rdata)
+        message.record(Section::Answer, question.qname, *rtype, Class::IN, 30, rdata)
     });
     message.build()
 }
@@ -80,9 +80,9 @@ fn serve(
         }
     };
     let endpoint = Endpoint { host: "127.0.0.1".into(), port: udp.local_addr().unwrap().port() };
-    let (tell, told) = channel();
+    let (sender, requests) = channel();
     let respond = std::sync::Arc::new(respond);
-    let (over_udp, tell_udp) = (respond.clone(), tell.clone());
+    let (over_udp, tell_udp) = (respond.clone(), sender.clone());
     // Both threads run until the process exits.
     std::thread::spawn(move || {
         let mut bytes = [0; 4_096];
@@ -99,13 +99,13 @@ fn serve(
             stream.read_exact(&mut prefix).unwrap();
             let mut request = vec![0; usize::from(u16::from_be_bytes(prefix))];
             stream.read_exact(&mut request).unwrap();
-            let _ = tell.send((true, request.clone()));
+            let _ = sender.send((true, request.clone()));
             for response in respond(count, true, &request) {
                 stream.write_all(&[&(response.len() as u16).to_be_bytes(), &response[..]].concat()).unwrap();
             }
         }
     });
-    (endpoint, told)
+    (endpoint, requests)
 }
 
 fn ask_it(request: &Request, server: &Endpoint) -> Outcome {
@@ -114,12 +114,12 @@ fn ask_it(request: &Request, server: &Endpoint) -> Outcome {
 
 #[test]
 fn a_lost_response_is_retried_with_the_same_bytes() {
-    let (server, told) = serve(|count, _, request| match count {
+    let (server, requests) = serve(|count, _, request| match count {
         0 => vec![],
         _ => vec![signed(request, Rcode::NOERROR, &[])],
     });
     assert_eq!(ask_it(&update(1), &server), Outcome::Done);
-    let (first, second) = (told.recv().unwrap(), told.recv().unwrap());
+    let (first, second) = (requests.recv().unwrap(), requests.recv().unwrap());
     assert!(!first.0 && first == second);
     // Prerequisites: no CNAME, and the old RRset. Updates: the old RRset is deleted, and the new one is added.
     let message = Message::parse(&first.1).unwrap();
@@ -164,10 +164,10 @@ fn an_unsigned_response_counts_if_no_signed_one_arrives() {
             },
             Outcome::Refused(Refusal::Key(Rcode::BADSIG)),
         ),
-        (|_| vec![0; 3], Outcome::Unreachable(Failure::Silence)),
+        (|_| vec![0; 3], Outcome::Unreachable(Failure::Timeout)),
         (|request| signed(request, Rcode::SERVFAIL, &[]), Outcome::Unreachable(Failure::Rcode(Rcode::SERVFAIL))),
     ];
-    // Side by side: each waits for something better until its time is over.
+    // In parallel: each waits until its timeout for a response that is not forged.
     let threads = cases.map(|(respond, expected)| {
         std::thread::spawn(move || {
             let (server, _) = serve(move |_, _, request| vec![respond(request)]);
@@ -189,24 +189,24 @@ fn badtime_has_the_time_of_the_server() {
         response.truncate(len);
         vec![response]
     });
-    let Outcome::Refused(Refusal::Clock(Some(theirs))) = ask_it(&update(1), &server) else { panic!() };
-    assert!(theirs.abs_diff(unix_s() + 1_000) < 60);
+    let Outcome::Refused(Refusal::Clock(Some(server_time))) = ask_it(&update(1), &server) else { panic!() };
+    assert!(server_time.abs_diff(unix_s() + 1_000) < 60);
 }
 
 #[test]
 fn large_and_truncated_messages_use_tcp() {
-    let (server, told) = serve(|_, is_tcp, request| match is_tcp {
+    let (server, requests) = serve(|_, is_tcp, request| match is_tcp {
         false => vec![sign(&signer(request, SECRET, unix_s()), plain(request, Rcode::NOERROR, true, &[]))],
         true => vec![signed(request, Rcode::NOERROR, &[(Rtype::A, &[192, 0, 2, 1])])],
     });
     let observed = ObservedRrset { addresses: set(&["192.0.2.1"]), ttl: Some(30), is_alias: false };
     assert_eq!(ask_it(&look(), &server), Outcome::Observed(observed));
     // A busy machine may have been asked over UDP more than once.
-    let (is_tcp, over_udp) = told.recv().unwrap();
-    let (_, over_tcp) = told.iter().find(|(is_tcp, _)| *is_tcp).unwrap();
+    let (is_tcp, over_udp) = requests.recv().unwrap();
+    let (_, over_tcp) = requests.iter().find(|(is_tcp, _)| *is_tcp).unwrap();
     assert!(!is_tcp && over_udp == over_tcp, "the same bytes");
     assert_eq!(ask_it(&update(100), &server), Outcome::Done);
-    assert!(told.recv().unwrap().0);
+    assert!(requests.recv().unwrap().0);
 }
 
 #[test]

@@ -2,9 +2,12 @@
 //! executes the actions of [`Machine::poll_action`], and then waits until the next event or [`Machine::wake_ms`].
 //!
 //! ```text
-//!   interfaces, probes --> wanted (sources) --> name: differs? --> Save, then Send --> outcome --> Save
+//!   interfaces, probes --> targets (sources) --> name: differs? --> Save, then Send --> outcome --> Save
 //! ```
 
+// Inputs and outputs.
+mod io;
+pub use io::{Action, Change, NameError, Notice, Now, Options, Request, Update};
 // Rate limits and backoff.
 mod retry;
 // Choice of the server.
@@ -14,7 +17,7 @@ mod public_address;
 mod sources;
 // The task of each name.
 mod name;
-pub use name::{Change, NameError, NameStatus, Update};
+pub use name::NameStatus;
 
 #[cfg(test)]
 mod tests;
@@ -23,8 +26,8 @@ use crate::address::{Addresses, Family, InterfaceAddress, PerFamily};
 use crate::config::{Config, Source};
 use crate::limits::{INTERFACE_ADDRESSES_MAX, SETTLE_MS, SETTLE_MS_MAX};
 use crate::outcome::Outcome;
-use crate::state::Saved;
-use name::{Context, NameTask, View, Wanted};
+use crate::state::SavedState;
+use name::{Context, FamilyTarget, NameTask, StatusContext};
 use public_address::{Discovery, Plan, PublicAddress, RoundResult};
 use retry::Rng;
 use servers::Servers;
@@ -32,139 +35,12 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use wire::Name;
 
-/// The time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Now {
-    /// Milliseconds of a monotonic clock.
-    pub ms: u64,
-    /// Seconds since 1970.
-    pub unix_s: u64,
-}
-
-/// Options of the command line.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Options {
-    /// Nothing is sent to servers and nothing is written.
-    pub is_dry_run: bool,
-    /// The first query of each name may take over foreign records.
-    pub take_over: bool,
-    /// Interval of checks of published records; 0 means never.
-    pub check_period_s: u64,
-    /// Seed of the jitter.
-    pub seed: u64,
-}
-
-/// Actions, in the order of execution.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Action {
-    /// Write this to disk before the next actions.
-    Save(Saved),
-    /// Send a request, and pass its outcome to [`Machine::handle_outcome`].
-    Send(Request),
-    /// Query a probe over this family, and pass its answer to [`Machine::handle_probe`].
-    Probe {
-        /// Identifies the answer.
-        token: u64,
-        /// Its index in the configuration.
-        probe: usize,
-        /// Over which family.
-        family: Family,
-    },
-    /// Log and count this.
-    Report(Notice),
-}
-
-/// A request to a server.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Request {
-    /// Updates a name.
-    Update {
-        /// Identifies the outcome.
-        token: u64,
-        /// Its index in the configuration.
-        server: usize,
-        /// The change.
-        update: Update,
-    },
-    /// Queries the records of a name.
-    Query {
-        /// Identifies the outcome.
-        token: u64,
-        /// Its index in the configuration.
-        server: usize,
-        /// The name.
-        owner: Name,
-        /// A or AAAA.
-        family: Family,
-    },
-}
-
-/// Events for the log and the metrics.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Notice {
-    /// The target addresses of a name have changed. `None`: its records are not managed.
-    Wanted {
-        /// The name.
-        name: Name,
-        /// A or AAAA.
-        family: Family,
-        /// The addresses.
-        addresses: Option<Addresses>,
-    },
-    /// A server applied an update.
-    Updated {
-        /// Which server.
-        server: usize,
-        /// The update.
-        update: Update,
-    },
-    /// In a dry run: this update would be sent.
-    DryRun {
-        /// Which server.
-        server: usize,
-        /// The update.
-        update: Update,
-    },
-    /// A server already has the target records.
-    Confirmed {
-        /// Which server.
-        server: usize,
-        /// The name.
-        name: Name,
-    },
-    /// A request to a server failed. The next server is tried.
-    ServerFailed {
-        /// Which server.
-        server: usize,
-        /// The name.
-        name: Name,
-        /// Why.
-        why: String,
-    },
-    /// An update failed, and is retried later.
-    RetryLater {
-        /// The name.
-        name: Name,
-        /// When it is retried.
-        pause_ms: u64,
-        /// Why.
-        error: NameError,
-    },
-    /// A round of probes has finished.
-    PublicAddress {
-        /// The family.
-        family: Family,
-        /// The address on which enough probes agree, or the number of probes that answered.
-        found: Result<IpAddr, usize>,
-    },
-}
-
 /// The machine.
 #[derive(Debug)]
 pub struct Machine {
     options: Options,
     names: Vec<NameTask>,
-    saved: Saved,
+    saved: SavedState,
     servers: Servers,
     interfaces: Option<Vec<InterfaceAddress>>,
     /// Addresses that may still change, the time of the first change, and when they are used.
@@ -178,7 +54,7 @@ pub struct Machine {
 impl Machine {
     /// Starts with the saved state.
     #[must_use]
-    pub fn new(config: &Config, saved: Saved, options: Options) -> Self {
+    pub fn new(config: &Config, saved: SavedState, options: Options) -> Self {
         let plan = Plan {
             probes: config.public_address.probes.len(),
             agree: config.public_address.agree,
@@ -231,10 +107,10 @@ impl Machine {
     pub fn handle_probe(&mut self, token: u64, answer: Option<IpAddr>, now: Now) {
         for family in Family::ALL {
             let public_address = &mut self.public_address[family];
-            let (asked, ended) = public_address.handle_answer(token, answer, now, &mut self.tokens, &mut self.rng);
-            push_probes(&mut self.actions, asked, family);
-            if let Some(ended) = ended {
-                let found = match ended {
+            let (probes, result) = public_address.handle_answer(token, answer, now, &mut self.tokens, &mut self.rng);
+            push_probes(&mut self.actions, probes, family);
+            if let Some(result) = result {
+                let found = match result {
                     RoundResult::Agreed(address) => Ok(address),
                     RoundResult::Disagreed(answered) => Err(answered),
                 };
@@ -265,8 +141,8 @@ impl Machine {
     /// When [`Machine::handle_time`] must be called at the latest.
     #[must_use]
     pub fn wake_ms(&self, now: Now) -> Option<u64> {
-        let view = View { now, options: &self.options };
-        let names = self.names.iter().filter_map(|name| name.wake_ms(&view));
+        let context = StatusContext { now, options: &self.options };
+        let names = self.names.iter().filter_map(|name| name.wake_ms(&context));
         let probes = Family::ALL.into_iter().filter_map(|family| self.public_address[family].wake_ms());
         names.chain(probes).chain(self.unsettled.as_ref().map(|(.., at)| *at)).min()
     }
@@ -275,7 +151,7 @@ impl Machine {
     pub fn name_statuses(&self, now: Now) -> impl Iterator<Item = (&Name, NameStatus)> {
         let is_unsettled = self.unsettled.is_some();
         self.names.iter().map(move |name| {
-            let status = name.status(&View { now, options: &self.options });
+            let status = name.status(&StatusContext { now, options: &self.options });
             (&name.config.name, if is_unsettled { NameStatus::Pending } else { status })
         })
     }
@@ -296,35 +172,35 @@ impl Machine {
             Family::ALL.into_iter().for_each(|family| self.public_address[family].handle_change(now));
         }
         for family in Family::ALL {
-            let asked = self.public_address[family].poll(now, &mut self.tokens);
-            push_probes(&mut self.actions, asked, family);
+            let probes = self.public_address[family].poll(now, &mut self.tokens);
+            push_probes(&mut self.actions, probes, family);
         }
         for index in 0..self.names.len() {
             for family in Family::ALL {
-                self.want(index, family, now);
+                self.set_target(index, family, now);
             }
             self.with_name(index, now, |name, context| name.advance(context));
         }
     }
 
-    fn want(&mut self, index: usize, family: Family, now: Now) {
+    fn set_target(&mut self, index: usize, family: Family, now: Now) {
         let name = &mut self.names[index];
-        let wanted = match name.config.sources[family] {
-            Source::Off => Wanted::Leave,
+        let target = match name.config.sources[family] {
+            Source::Off => FamilyTarget::Unmanaged,
             Source::Interface => match &self.interfaces {
-                None => Wanted::Unknown,
-                Some(interfaces) => Wanted::Set(sources::of_interfaces(&name.config, family, interfaces)),
+                None => FamilyTarget::Unknown,
+                Some(interfaces) => FamilyTarget::Addresses(sources::of_interfaces(&name.config, family, interfaces)),
             },
             Source::Public => match self.public_address[family].discovery() {
-                Discovery::Pending => Wanted::Unknown,
-                Discovery::Failed => Wanted::Leave,
-                Discovery::Address(address) => Wanted::Set(Addresses::from([*address])),
+                Discovery::Pending => FamilyTarget::Unknown,
+                Discovery::Failed => FamilyTarget::Unmanaged,
+                Discovery::Address(address) => FamilyTarget::Addresses(Addresses::from([*address])),
             },
         };
-        let addresses = if let Wanted::Set(addresses) = &wanted { Some(addresses.clone()) } else { None };
-        if name.want(family, wanted, now) && name.config.sources[family] != Source::Off {
+        let addresses = if let FamilyTarget::Addresses(addresses) = &target { Some(addresses.clone()) } else { None };
+        if name.set_target(family, target, now) && name.config.sources[family] != Source::Off {
             let name = name.config.name.clone();
-            self.actions.push_back(Action::Report(Notice::Wanted { name, family, addresses }));
+            self.actions.push_back(Action::Report(Notice::TargetChanged { name, family, addresses }));
         }
     }
 
@@ -356,6 +232,6 @@ impl Machine {
     }
 }
 
-fn push_probes(actions: &mut VecDeque<Action>, asked: Vec<(u64, usize)>, family: Family) {
-    actions.extend(asked.into_iter().map(|(token, probe)| Action::Probe { token, probe, family }));
+fn push_probes(actions: &mut VecDeque<Action>, probes: Vec<(u64, usize)>, family: Family) {
+    actions.extend(probes.into_iter().map(|(token, probe)| Action::Probe { token, probe, family }));
 }

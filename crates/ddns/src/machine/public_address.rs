@@ -1,13 +1,13 @@
 //! The public address of this machine, for example behind NAT. Probes report it, and several of them must agree.
 
-use super::Now;
+use super::io::Now;
 use super::retry::{Backoff, RateLimiter, Rng};
 use crate::address::{Family, is_public, is_usable};
 use crate::limits::{ROUND_PERIOD_MS, ROUNDS_BURST};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// What is known of the public_address address of one family.
+/// The known public address of one family.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Discovery {
     /// No round has finished.
@@ -108,7 +108,7 @@ impl PublicAddress {
         self.limiter.take(now.ms);
         self.is_stale = false;
         self.round = Some(Round::default());
-        self.ask(tokens)
+        self.start_probes(tokens)
     }
 
     /// Handles the answer of a probe. Returns the next probes to query, and the result of the round if it is finished.
@@ -133,40 +133,40 @@ impl PublicAddress {
         }
         let agreed = round.answers.iter().find(|(_, count)| **count >= self.agree).map(|(address, _)| *address);
         if let Some(address) = agreed {
-            return (Vec::new(), Some(self.end(RoundResult::Agreed(address), now, rng)));
+            return (Vec::new(), Some(self.end_round(RoundResult::Agreed(address), now, rng)));
         }
-        let asked = self.ask(tokens);
+        let started = self.start_probes(tokens);
         match &self.round {
             Some(round) if round.waiting.is_empty() => {
                 let answered = round.answers.values().sum();
-                (asked, Some(self.end(RoundResult::Disagreed(answered), now, rng)))
+                (started, Some(self.end_round(RoundResult::Disagreed(answered), now, rng)))
             }
-            _ => (asked, None),
+            _ => (started, None),
         }
     }
 
     /// Queries as many more probes as are needed for an agreement.
-    fn ask(&mut self, tokens: &mut u64) -> Vec<(u64, usize)> {
+    fn start_probes(&mut self, tokens: &mut u64) -> Vec<(u64, usize)> {
         let Some(round) = &mut self.round else { return Vec::new() };
         let best = round.answers.values().max().copied().unwrap_or_default();
-        let mut asked = Vec::new();
+        let mut started = Vec::new();
         while best + round.waiting.len() < self.agree && round.next_probe < self.probes {
             *tokens += 1;
             round.waiting.insert(*tokens, round.next_probe);
-            asked.push((*tokens, round.next_probe));
+            started.push((*tokens, round.next_probe));
             round.next_probe += 1;
         }
-        asked
+        started
     }
 
-    fn end(&mut self, ended: RoundResult, now: Now, rng: &mut Rng) -> RoundResult {
+    fn end_round(&mut self, result: RoundResult, now: Now, rng: &mut Rng) -> RoundResult {
         self.round = None;
-        let pause_ms = match ended {
+        let pause_ms = match result {
             RoundResult::Agreed(address) => {
                 self.discovery = Discovery::Address(address);
                 self.backoff.reset();
                 // 10 % jitter, so that many clients do not query a probe at the same time.
-                self.period_ms - self.period_ms / 10 + rng.below(self.period_ms / 5 + 1)
+                self.period_ms - self.period_ms / 10 + rng.random_below(self.period_ms / 5 + 1)
             }
             RoundResult::Disagreed(_) => {
                 // An earlier address is kept: failing probes do not mean that it changed.
@@ -177,7 +177,7 @@ impl PublicAddress {
             }
         };
         self.due_ms = Some(if std::mem::take(&mut self.is_stale) { now.ms } else { now.ms + pause_ms });
-        ended
+        result
     }
 }
 
@@ -200,16 +200,16 @@ mod tests {
     fn a_failed_probe_is_followed_by_the_next_one() {
         let (mut public_address, mut tokens, mut rng) = public_address(3, 1);
         assert_eq!(public_address.poll(NOW, &mut tokens), [(1, 0)]);
-        assert_eq!(public_address.poll(NOW, &mut tokens), [], "a round is under way");
+        assert_eq!(public_address.poll(NOW, &mut tokens), [], "a round is running");
         assert_eq!(public_address.handle_answer(1, None, NOW, &mut tokens, &mut rng), (vec![(2, 1)], None));
-        // Of no use: private, and of the other family.
+        // Unusable answers: a private address, and one of the other family.
         assert_eq!(
             public_address.handle_answer(2, address("10.0.0.1"), NOW, &mut tokens, &mut rng),
             (vec![(3, 2)], None)
         );
         assert_eq!(public_address.handle_answer(2, address("1.1.1.1"), NOW, &mut tokens, &mut rng), (vec![], None));
-        let ended = public_address.handle_answer(3, address("2600::1"), NOW, &mut tokens, &mut rng);
-        assert_eq!(ended, (vec![], Some(RoundResult::Disagreed(0))));
+        let result = public_address.handle_answer(3, address("2600::1"), NOW, &mut tokens, &mut rng);
+        assert_eq!(result, (vec![], Some(RoundResult::Disagreed(0))));
         assert_eq!(*public_address.discovery(), Discovery::Failed);
         assert!(public_address.wake_ms().unwrap() <= NOW.ms + 1_001);
     }
@@ -223,8 +223,8 @@ mod tests {
             public_address.handle_answer(2, address("2.2.2.2"), NOW, &mut tokens, &mut rng),
             (vec![(3, 2)], None)
         );
-        let ended = public_address.handle_answer(3, address("2.2.2.2"), NOW, &mut tokens, &mut rng);
-        assert_eq!(ended, (vec![], Some(RoundResult::Agreed("2.2.2.2".parse().unwrap()))));
+        let result = public_address.handle_answer(3, address("2.2.2.2"), NOW, &mut tokens, &mut rng);
+        assert_eq!(result, (vec![], Some(RoundResult::Agreed("2.2.2.2".parse().unwrap()))));
         assert_eq!(*public_address.discovery(), Discovery::Address("2.2.2.2".parse().unwrap()));
         let next = public_address.wake_ms().unwrap() - NOW.ms;
         assert!((270_000..=330_000).contains(&next), "{next}");
@@ -237,8 +237,8 @@ mod tests {
         public_address.handle_answer(1, address("1.1.1.1"), NOW, &mut tokens, &mut rng);
         let later = Now { ms: NOW.ms + 400_000, ..NOW };
         assert_eq!(public_address.poll(later, &mut tokens), [(2, 0)]);
-        let ended = public_address.handle_answer(2, None, later, &mut tokens, &mut rng);
-        assert_eq!(ended.1, Some(RoundResult::Disagreed(0)));
+        let result = public_address.handle_answer(2, None, later, &mut tokens, &mut rng);
+        assert_eq!(result.1, Some(RoundResult::Disagreed(0)));
         assert_eq!(*public_address.discovery(), Discovery::Address("1.1.1.1".parse().unwrap()));
     }
 

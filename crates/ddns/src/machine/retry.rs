@@ -41,9 +41,9 @@ impl Backoff {
 
     /// The delay after one more failure.
     pub(super) fn delay_ms(&mut self, rng: &mut Rng) -> u64 {
-        let bound = (RETRY_MS_MIN << self.failures.min(20)).min(RETRY_MS_MAX);
+        let limit = (RETRY_MS_MIN << self.failures.min(20)).min(RETRY_MS_MAX);
         self.failures = self.failures.saturating_add(1);
-        rng.below(bound) + 1
+        rng.random_below(limit) + 1
     }
 
     pub(super) const fn reset(&mut self) {
@@ -60,13 +60,13 @@ impl Rng {
         Self(seed)
     }
 
-    /// A number below `bound`.
-    pub(super) const fn below(&mut self, bound: u64) -> u64 {
+    /// A number below `limit`.
+    pub(super) const fn random_below(&mut self, limit: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
+        (mixed ^ (mixed >> 31)) % limit
     }
 }
 

@@ -1,6 +1,6 @@
 //! Chooses the next server. Servers that failed recently come last.
 
-use super::Now;
+use super::io::Now;
 use crate::limits::SERVER_PAUSE_MS;
 use std::collections::BTreeSet;
 
@@ -18,9 +18,9 @@ impl Servers {
 
     /// The next server that was not tried. `None` if all were.
     pub(super) fn next(&self, tried: &BTreeSet<usize>, now: Now) -> Option<usize> {
-        let left = || (0..self.paused_until_ms.len()).filter(|server| !tried.contains(server));
+        let untried = || (0..self.paused_until_ms.len()).filter(|server| !tried.contains(server));
         let is_fresh = |server: &usize| self.paused_until_ms[*server] <= now.ms;
-        left().find(is_fresh).or_else(|| left().next())
+        untried().find(is_fresh).or_else(|| untried().next())
     }
 
     pub(super) fn failed(&mut self, server: usize, now: Now) {

@@ -20,7 +20,7 @@ pub(super) fn of_interfaces(config: &NameConfig, family: Family, interfaces: &[I
             && if config.private { is_usable(&found.address) } else { is_public(&found.address) }
             && is_listed(&found.interface)
     };
-    // Sorted and one of each before they are counted.
+    // The set sorts and deduplicates the addresses before the limit applies.
     let fit: Addresses = interfaces.iter().filter(is_fit).map(|found| found.address).collect();
     fit.into_iter().take(ADDRESSES_MAX).collect()
 }

@@ -75,14 +75,14 @@ impl Table {
     /// Reads one datagram of the dump with this sequence number.
     pub(super) fn read(&mut self, mut bytes: &[u8], sequence: u32) -> Progress {
         while bytes.len() >= HEADER_BYTES {
-            let (Some(len), Some(kind), Some(flags), Some(own)) =
+            let (Some(len), Some(kind), Some(flags), Some(message_sequence)) =
                 (u32_at(bytes, 0), u16_at(bytes, 4), u16_at(bytes, 6), u32_at(bytes, 8))
             else {
                 return Progress::Failed;
             };
             let len = len as usize;
             let Some(body) = bytes.get(HEADER_BYTES..len) else { return Progress::Failed };
-            if own == sequence {
+            if message_sequence == sequence {
                 self.is_interrupted |= flags & NLM_F_DUMP_INTR != 0;
                 match kind {
                     NLMSG_DONE => return Progress::Done,
@@ -121,14 +121,15 @@ impl Table {
             AF_INET6 => Family::V6,
             _ => return,
         };
-        let find = |wanted| attributes_of(attributes).find(|(kind, _)| *kind == wanted).map(|(_, value)| value);
-        // Eight bits of the flags are in the message, all of them in an attribute.
+        let find =
+            |kind_wanted| attributes_of(attributes).find(|(kind, _)| *kind == kind_wanted).map(|(_, value)| value);
+        // The message has only eight bits of the flags. The attribute has all.
         let flags = find(IFA_FLAGS).and_then(|value| u32_at(value, 0)).unwrap_or(u32::from(flags));
         let is_tentative = flags & IFA_F_TENTATIVE != 0 && flags & IFA_F_OPTIMISTIC == 0;
         if scope >= RT_SCOPE_LINK || is_tentative || flags & IFA_F_DADFAILED != 0 {
             return;
         }
-        // On a link from point to point IFA_ADDRESS is the other end.
+        // On a point-to-point link, IFA_ADDRESS is the address of the other end.
         let Some(address) = find(IFA_LOCAL).or_else(|| find(IFA_ADDRESS)).and_then(|value| from_rdata(family, value))
         else {
             return;
@@ -136,7 +137,7 @@ impl Table {
         let found = InterfaceAddress {
             interface: String::new(),
             address,
-            // The same bit says "secondary" of an IPv4 address.
+            // For an IPv4 address, this bit means "secondary".
             is_temporary: family == Family::V6 && flags & IFA_F_TEMPORARY != 0,
             is_deprecated: flags & IFA_F_DEPRECATED != 0,
         };
@@ -147,11 +148,11 @@ impl Table {
 
     /// The addresses of links that are up.
     pub(super) fn finish(self) -> Vec<InterfaceAddress> {
-        let named = self.addresses.into_iter().filter_map(|(index, found)| {
+        let with_names = self.addresses.into_iter().filter_map(|(index, found)| {
             let (interface, is_up) = self.links.get(&index)?;
             is_up.then(|| InterfaceAddress { interface: interface.clone(), ..found })
         });
-        named.collect()
+        with_names.collect()
     }
 }
 
@@ -254,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_asked_for_is_left_out_and_what_changed_meanwhile_is_noticed() {
+    fn messages_of_other_dumps_are_ignored_and_interruptions_are_noticed() {
         let mut table = Table::default();
         table.read(&link(1, IFF_UP | IFF_RUNNING, "eth0"), 8);
         assert_eq!(table.read(&message(NLMSG_DONE, 0, 7, &[0; 4]), 8), Progress::More);

@@ -17,10 +17,10 @@ pub(super) fn query(id: u16, qname: &Name, qtype: Rtype, qclass: Class) -> Vec<u
 /// The address in the response to a query.
 pub(super) fn read(query: &[u8], response: &[u8], family: Family) -> Option<IpAddr> {
     let message = Message::parse(response).ok()?;
-    let (asked, answered) = (FirstQuestion::read(query).ok()?, FirstQuestion::read(response).ok()?);
+    let (question, response_question) = (FirstQuestion::read(query).ok()?, FirstQuestion::read(response).ok()?);
     let header = message.header();
     // RFC 5452 9.1: ID and question must match. The socket checks the address.
-    let is_ours = header.qr && response[..2] == query[..2] && asked == answered;
+    let is_ours = header.qr && response[..2] == query[..2] && question == response_question;
     if !is_ours || message.rcode() != Rcode::NOERROR {
         return None;
     }
@@ -50,11 +50,11 @@ mod tests {
     use super::*;
 
     fn answer(query: &[u8], rtype: Rtype, rdata: &[u8]) -> Vec<u8> {
-        let asked = FirstQuestion::read(query).unwrap();
+        let question = FirstQuestion::read(query).unwrap();
         let header = Header { qr: true, ..Header::parse(query).unwrap() };
         MessageBuilder::new(header)
-            .question(asked.qname, asked.qtype, asked.qclass)
-            .record(Section::Answer, asked.qname, rtype, asked.qclass, 0, rdata)
+            .question(question.qname, question.qtype, question.qclass)
+            .record(Section::Answer, question.qname, rtype, question.qclass, 0, rdata)
             .build()
     }
 
@@ -69,7 +69,7 @@ mod tests {
         assert_eq!(address(Rtype::TXT, b"\x0b2001:db8::1", Family::V6), v6);
         assert_eq!(address(Rtype::TXT, b"\x05hello\x09192.0.2.1", Family::V4), v4);
         assert_eq!(address(Rtype::TXT, b"\xff192.0.2.1", Family::V4), None);
-        // Another ID, another question.
+        // Another ID, then another question.
         let other = query(8, &name, Rtype::A, Class::IN);
         assert_eq!(read(&ask(Rtype::A), &answer(&other, Rtype::A, &[192, 0, 2, 1]), Family::V4), None);
         let other = query(7, &name, Rtype::TXT, Class::IN);

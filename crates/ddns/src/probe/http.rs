@@ -45,9 +45,9 @@ fn redirected(response: &ureq::http::Response<ureq::Body>) -> String {
 
 /// The trusted CAs.
 fn trust(authorities: &Path) -> Result<TlsConfig, String> {
-    let wrong = |why: String| format!("{}: {why}", authorities.display());
-    let pem =
-        crate::files::read_bounded(authorities, AUTHORITIES_BYTES_MAX).map_err(|error| wrong(error.to_string()))?;
+    let file_error = |why: String| format!("{}: {why}", authorities.display());
+    let pem = crate::files::read_bounded(authorities, AUTHORITIES_BYTES_MAX)
+        .map_err(|error| file_error(error.to_string()))?;
     let certificates: Vec<_> = parse_pem(&pem)
         .filter_map(|item| match item {
             Ok(PemItem::Certificate(certificate)) => Some(certificate),
@@ -55,7 +55,7 @@ fn trust(authorities: &Path) -> Result<TlsConfig, String> {
         })
         .collect();
     if certificates.is_empty() {
-        return Err(wrong("the file has no certificate".into()));
+        return Err(file_error("the file has no certificate".into()));
     }
     Ok(TlsConfig::builder()
         .root_certs(RootCerts::new_with_certs(&certificates))
@@ -68,10 +68,8 @@ fn find(page: &[u8], family: Family) -> Option<IpAddr> {
     let is_of_address = |byte: &u8| byte.is_ascii_hexdigit() || matches!(byte, b'.' | b':');
     page.split(|byte| !is_of_address(byte))
         // A full stop or a colon may follow the address.
-        .flat_map(|word| {
-            [word, word.trim_ascii(), word.strip_suffix(b".").unwrap_or(word), word.strip_suffix(b":").unwrap_or(word)]
-        })
-        .filter_map(|word| std::str::from_utf8(word).ok()?.parse().ok())
+        .flat_map(|token| [token, token.strip_suffix(b".").unwrap_or(token), token.strip_suffix(b":").unwrap_or(token)])
+        .filter_map(|token| std::str::from_utf8(token).ok()?.parse().ok())
         .find(|address| Family::of(address) == family)
 }
 
@@ -109,9 +107,9 @@ mod tests {
     }
 
     #[test]
-    fn a_page_over_https_counts_when_its_authority_is_trusted() {
-        let (port, authority) = serve_over_tls("ip=192.0.2.1");
-        let (_, stranger) = serve_over_tls("");
+    fn a_page_over_https_counts_if_its_ca_is_trusted() {
+        let (port, ca) = serve_over_tls("ip=192.0.2.1");
+        let (_, other_ca) = serve_over_tls("");
         let dir = std::env::temp_dir().join(format!("catamaran-ddns-https-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let file = |name: &str, text: &str| {
@@ -120,24 +118,24 @@ mod tests {
             path
         };
         let url = format!("https://127.0.0.1:{port}/");
-        let answer = ask(&url, Family::V4, &file("trusted.pem", &format!("{stranger}{authority}")));
+        let answer = ask(&url, Family::V4, &file("trusted.pem", &format!("{other_ca}{ca}")));
         assert_eq!(answer, Ok("192.0.2.1".parse().unwrap()));
-        assert!(ask(&url, Family::V6, &file("trusted.pem", &authority)).is_err(), "there is no way over IPv6");
-        let refused = ask(&url, Family::V4, &file("stranger.pem", &stranger)).unwrap_err();
+        assert!(ask(&url, Family::V6, &file("trusted.pem", &ca)).is_err(), "there is no way over IPv6");
+        let refused = ask(&url, Family::V4, &file("stranger.pem", &other_ca)).unwrap_err();
         assert!(refused.to_lowercase().contains("certificate"), "{refused}");
         assert!(ask(&url, Family::V4, &file("none.pem", "nothing")).unwrap_err().contains("no certificate"));
         std::fs::remove_dir_all(&dir).unwrap();
     }
 
-    /// Serves one response to each that connects; says how many did.
+    /// Serves one response to each client. Returns the port, and the number of clients so far.
     fn serve(response: String) -> (u16, Arc<AtomicUsize>) {
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let (port, count) = (listener.local_addr().unwrap().port(), Arc::<AtomicUsize>::default());
-        let theirs = count.clone();
+        let counter = count.clone();
         // The thread runs until the process exits.
         std::thread::spawn(move || {
             while let Ok((mut stream, _)) = listener.accept() {
-                theirs.fetch_add(1, Ordering::Relaxed);
+                counter.fetch_add(1, Ordering::Relaxed);
                 let _ = stream.read(&mut [0; 1_024]);
                 let _ = stream.write_all(response.as_bytes());
             }
@@ -146,26 +144,26 @@ mod tests {
     }
 
     #[test]
-    fn no_probe_is_led_elsewhere() {
+    fn redirects_are_not_followed() {
         let page = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n192.0.2.1".to_owned();
         let (inside, visits) = serve(page);
         let ask = |port| ask(&format!("http://127.0.0.1:{port}/"), Family::V4, Path::new("none"));
-        assert_eq!(ask(inside), Ok("192.0.2.1".parse().unwrap()), "the page itself is one that is read");
+        assert_eq!(ask(inside), Ok("192.0.2.1".parse().unwrap()), "the page itself is readable");
         for status in ["301 Moved Permanently", "302 Found", "303 See Other", "307 Temporary Redirect"] {
             let to = format!("http://127.0.0.1:{inside}/");
-            let (page, asked) = serve(format!("HTTP/1.1 {status}\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n"));
+            let (page, requests) = serve(format!("HTTP/1.1 {status}\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n"));
             let refused = ask(page).unwrap_err();
             assert!(refused.contains("not followed") && refused.contains(&to), "{refused}");
-            assert_eq!((asked.load(Ordering::Relaxed), visits.load(Ordering::Relaxed)), (1, 1), "{status}");
+            assert_eq!((requests.load(Ordering::Relaxed), visits.load(Ordering::Relaxed)), (1, 1), "{status}");
         }
     }
 
     #[test]
-    fn an_answer_without_end_is_cut() {
+    fn an_endless_response_is_truncated() {
         let endless = format!("HTTP/1.1 200 OK\r\n\r\n{}192.0.2.1", "x ".repeat(PAGE_BYTES_MAX as usize));
         let (port, _) = serve(endless);
         let ask = |port| ask(&format!("http://127.0.0.1:{port}/"), Family::V4, Path::new("none"));
-        assert!(ask(port).unwrap_err().contains("no ipv4 address"), "what is beyond the bound is not read");
+        assert!(ask(port).unwrap_err().contains("no ipv4 address"), "text beyond the limit is not read");
         let head = format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\n192.0.2.1", "x".repeat(HEAD_BYTES_MAX));
         assert!(ask(serve(head).0).is_err());
     }

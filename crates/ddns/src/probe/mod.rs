@@ -58,8 +58,8 @@ fn over_udp(
     for _ in 0..PROBE_MS / UDP_TRY_MS {
         socket.send(request)?;
         let deadline = Deadline::after_ms(UDP_TRY_MS);
-        while let Some(left) = deadline.left().filter(|_| datagrams < DATAGRAMS_MAX) {
-            socket.set_read_timeout(Some(left))?;
+        while let Some(remaining) = deadline.remaining().filter(|_| datagrams < DATAGRAMS_MAX) {
+            socket.set_read_timeout(Some(remaining))?;
             match socket.recv(&mut response) {
                 Ok(len) => {
                     datagrams += 1;
@@ -67,7 +67,7 @@ fn over_udp(
                         return Ok(address);
                     }
                 }
-                Err(error) if crate::exchange::is_silence(&error) => break,
+                Err(error) if crate::exchange::is_timeout(&error) => break,
                 Err(error) => return Err(error),
             }
         }

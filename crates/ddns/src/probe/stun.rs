@@ -1,4 +1,4 @@
-//! STUN (RFC 8489): a Binding request, and the address that the response says it came from.
+//! STUN (RFC 8489): sends a Binding request, and reads the source address of the request from the response.
 
 use crate::address::{Family, from_rdata};
 use std::net::IpAddr;
@@ -25,7 +25,7 @@ pub(super) fn request(id: [u8; 12]) -> [u8; HEADER_BYTES] {
 pub(super) fn read(response: &[u8], id: [u8; 12]) -> Option<IpAddr> {
     let header: &[u8; HEADER_BYTES] = response.first_chunk()?;
     let len = usize::from(u16::from_be_bytes([header[2], header[3]]));
-    // RFC 8489 5: the two most significant bits are zero, which tells STUN from others; here the type has all of it.
+    // RFC 8489 5: the two most significant bits are zero in STUN. The comparison of the type includes them.
     if header[..2] != BINDING_RESPONSE || header[4..8] != MAGIC_COOKIE || header[8..] != id {
         return None;
     }
@@ -35,9 +35,10 @@ pub(super) fn read(response: &[u8], id: [u8; 12]) -> Option<IpAddr> {
         let len = usize::from(u16::from_be_bytes([c, d]));
         let value = attributes.get(4..4 + len)?;
         match u16::from_be_bytes([a, b]) {
-            // RFC 8489 14.2: XOR with the cookie and, of IPv6, the transaction ID; middleboxes rewrite what they know.
+            // RFC 8489 14.2: XOR with the cookie and, for IPv6, the transaction ID, so that middleboxes do not rewrite
+            // the address.
             XOR_MAPPED_ADDRESS => return address(value, &header[4..]),
-            // RFC 8489 14.1: of servers of RFC 3489, which know no other.
+            // RFC 8489 14.1: servers of RFC 3489 send only this attribute.
             MAPPED_ADDRESS => plain = address(value, &[0; 16]),
             _ => {}
         }
@@ -61,7 +62,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// RFC 5769 2.2 and 2.3: the sample responses, without what comes behind the address.
+    /// The transaction ID of the sample responses in RFC 5769 2.2 and 2.3. Attributes after the address are omitted.
     const ID: [u8; 12] = [0xb7, 0xe7, 0xa7, 0x01, 0xbc, 0x34, 0xd6, 0x86, 0xfa, 0x87, 0xdf, 0xae];
 
     fn response(attributes: &[u8]) -> Vec<u8> {
@@ -87,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn old_servers_are_understood_and_strangers_are_not() {
+    fn responses_of_old_servers_are_read_and_those_to_other_requests_are_not() {
         let plain = [0x00, 0x01, 0x00, 0x08, 0x00, 0x01, 0xa1, 0x47, 192, 0, 2, 1];
         assert_eq!(read(&response(&plain), ID), Some("192.0.2.1".parse().unwrap()));
         let mut other = ID;

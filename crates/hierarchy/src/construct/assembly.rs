@@ -1,13 +1,13 @@
-//! The second look at traffic: every record into the zone that it belongs to.
+//! The second pass over the traffic: assigns every record to a zone.
 
+use super::Dnssec;
 use super::behavior_votes::BehaviorVotes;
 use super::contradiction::Contradiction;
 use super::draft::{Draft, Rank, bytes_of, wildcard};
 use super::map::Map;
 use super::report::Report;
-use super::response::{LeftOut, Response, Shape, is_below};
+use super::response::{Response, ResponseKind, SkipReason, is_below};
 use super::rrset::{Kind, Rrset};
-use super::{Built, Dnssec};
 use crate::limits::{DENIED_NAMES_MAX, REBUILT_BYTES_MAX, SURVEYED_NAMES_MAX};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -15,23 +15,23 @@ use wire::name::Name;
 use wire::number::{Rcode, Rtype};
 use wire::parse::Section;
 
-/// Puts records into zones. To be shown the same messages as the survey, in the same order.
+/// Assigns records to zones. It must see the same messages as the survey, in the same order.
 pub struct Assembly {
     pub(super) map: Map,
     pub(super) dnssec: Dnssec,
     pub(super) drafts: BTreeMap<Name, Draft>,
     pub(super) report: Report,
-    /// RRsets that were sent in another way than they are kept: zone, owner, type.
+    /// RRsets that were also sent with other contents: zone, owner, type.
     pub(super) conflicts: BTreeMap<(Name, Name, Kind), Contradiction>,
     pub(super) behaviors: BehaviorVotes,
-    /// Bytes that all drafts take.
+    /// Memory of all drafts, in bytes.
     bytes: usize,
-    /// Names that were said not to exist or not to have a type, in all drafts.
+    /// Names in all drafts that were denied, as a whole or for a type.
     denied_count: usize,
 }
 
 impl Assembly {
-    /// Of the zones that a survey found.
+    /// For the zones that a survey found.
     #[must_use]
     pub fn new(map: Map, dnssec: Dnssec) -> Self {
         let report = Report { over_bound: map.over_bound, ..Report::default() };
@@ -39,32 +39,26 @@ impl Assembly {
         Self { map, dnssec, drafts, report, conflicts, behaviors, bytes: 0, denied_count: 0 }
     }
 
-    /// Takes what a message that `server` sent holds.
+    /// Takes the contents of a message that `server` sent.
     pub fn add(&mut self, server: IpAddr, bytes: &[u8]) {
         self.report.messages += 1;
         let has_room = self.behaviors.add(server, bytes);
         self.report.over_bound += u64::from(!has_room);
-        let taken = Response::read(bytes).and_then(|response| {
+        let result = Response::read(bytes).and_then(|response| {
             self.report.malformed_records += response.malformed_count;
             self.take(server, &response)
         });
-        match taken {
+        match result {
             Ok(()) => self.report.used += 1,
-            Err(why) => *self.report.left_out.entry(why).or_default() += 1,
+            Err(reason) => *self.report.left_out.entry(reason).or_default() += 1,
         }
     }
 
-    /// The zones, and what is to be told of them.
-    #[must_use]
-    pub fn finish(self) -> Built {
-        super::finish::finish(self)
-    }
-
-    fn take(&mut self, server: IpAddr, response: &Response) -> Result<(), LeftOut> {
+    fn take(&mut self, server: IpAddr, response: &Response) -> Result<(), SkipReason> {
         let cap = if response.truncated { Rank::Partial } else { Rank::Answer };
-        let home = match &response.shape {
-            Shape::Referral(cut) => self.take_referral(server, response, cut, cap)?,
-            Shape::Authoritative | Shape::Plain => self.take_answer(response, cap),
+        let home = match &response.kind {
+            ResponseKind::Referral(cut) => self.take_referral(server, response, cut, cap)?,
+            ResponseKind::Authoritative | ResponseKind::Plain => self.take_answer(response, cap),
         };
         self.report.truncated += u64::from(response.truncated);
         for rrset in response.rrsets(Section::Additional) {
@@ -73,31 +67,31 @@ impl Assembly {
         Ok(())
     }
 
-    /// A referral is the zone's above; gives that zone.
+    /// Takes a referral. It belongs to the zone above the cut, which is returned.
     fn take_referral(
         &mut self,
         server: IpAddr,
         response: &Response,
         cut: &Name,
         cap: Rank,
-    ) -> Result<Option<Name>, LeftOut> {
+    ) -> Result<Option<Name>, SkipReason> {
         let is_of_zone = response.authoritative && self.map.has_answered(cut, server);
         if !is_of_zone && self.map.is_upward(cut, server) {
-            return Err(LeftOut::UpwardReferral);
+            return Err(SkipReason::UpwardReferral);
         }
         let home = if is_of_zone { Some(cut.clone()) } else { self.map.above(cut).cloned() };
-        let apex = home.clone().ok_or(LeftOut::Empty)?;
+        let apex = home.clone().ok_or(SkipReason::Empty)?;
         for rrset in response.rrsets(Section::Authority) {
             self.put(&apex, &rrset.owner, rrset, Rank::Authority.min(cap));
         }
         Ok(home)
     }
 
-    /// An answer or a denial; gives the zone that it is from.
+    /// Takes an answer or a denial. Returns its zone.
     fn take_answer(&mut self, response: &Response, cap: Rank) -> Option<Name> {
         let answer = response.rrsets(Section::Answer);
         let chain = response.chain();
-        let rank = if response.shape == Shape::Authoritative { Rank::Answer } else { Rank::Authority };
+        let rank = if response.kind == ResponseKind::Authoritative { Rank::Answer } else { Rank::Authority };
         let mut home = None;
         for rrset in answer {
             if is_synthesised(rrset, answer) {
@@ -142,23 +136,23 @@ impl Assembly {
         self.denied_count += usize::from(is_new);
     }
 
-    /// Addresses beside a response: glue of its zone, and perhaps of use to the zone that they are from.
+    /// Takes the additional section: glue of the response's zone, and possibly records of other zones.
     fn put_additional(&mut self, home: Option<&Name>, response: &Response, rrset: &Rrset, cap: Rank) {
-        let own = self.zone_of(response, Section::Additional, rrset);
+        let own_zone = self.zone_of(response, Section::Additional, rrset);
         let is_glue = matches!(rrset.kind.rtype, Rtype::A | Rtype::AAAA);
-        let may_stay = |home: &&Name| is_below(&rrset.owner, home) && (is_glue || own.as_ref() == Some(*home));
+        let may_stay = |home: &&Name| is_below(&rrset.owner, home) && (is_glue || own_zone.as_ref() == Some(*home));
         if let Some(home) = home.filter(may_stay) {
             self.put(home, &rrset.owner, rrset, Rank::Additional.min(cap));
         }
-        if let Some(own) = own.filter(|own| Some(own) != home) {
-            self.put(&own, &rrset.owner, rrset, Rank::Elsewhere.min(cap));
+        if let Some(own_zone) = own_zone.filter(|own_zone| Some(own_zone) != home) {
+            self.put(&own_zone, &rrset.owner, rrset, Rank::Elsewhere.min(cap));
         }
     }
 
-    /// The zone of an RRset: that of its signer, above the cut for what stands there, otherwise the nearest.
+    /// The zone of an RRset: that of its signer; above the cut for DS and similar; otherwise the nearest zone.
     fn zone_of(&self, response: &Response, section: Section, rrset: &Rrset) -> Option<Name> {
         let signer = response.signer(section, rrset).map(|signer| signer.to_canonical());
-        let is_zone = |signer: &Name| is_below(&rrset.owner, signer) && self.map.places.contains_key(signer);
+        let is_zone = |signer: &Name| is_below(&rrset.owner, signer) && self.map.zones.contains_key(signer);
         if let Some(signer) = signer.filter(is_zone) {
             return Some(signer);
         }
@@ -167,7 +161,8 @@ impl Assembly {
         if is_above { above().cloned() } else { self.map.at_or_above(&rrset.owner).cloned() }
     }
 
-    /// The owner that an answer's RRset has in its zone: a wildcard, when its signatures say so (RFC 4034 3.1.3).
+    /// The owner that an RRset of an answer has in its zone. If its signatures say so, that is a wildcard (RFC 4034
+    /// 3.1.3).
     fn source_of(&self, response: &Response, rrset: &Rrset) -> Name {
         let wanted = if rrset.kind.rtype == Rtype::RRSIG { rrset.kind } else { Kind::signatures(rrset.kind.rtype) };
         let answer = response.rrsets(Section::Answer);
@@ -210,7 +205,7 @@ impl Assembly {
     }
 }
 
-/// Whether a CNAME is there only because of a DNAME above it (RFC 6672 3.1).
+/// Whether a CNAME was synthesized from a DNAME above it (RFC 6672 3.1).
 fn is_synthesised(rrset: &Rrset, answer: &[Rrset]) -> bool {
     let is_above = |other: &&Rrset| {
         other.kind.rtype == Rtype::DNAME && other.owner != rrset.owner && is_below(&rrset.owner, &other.owner)
@@ -218,7 +213,7 @@ fn is_synthesised(rrset: &Rrset, answer: &[Rrset]) -> bool {
     rrset.kind.rtype == Rtype::CNAME && answer.iter().any(|other| is_above(&other))
 }
 
-/// Types that only signed zones have.
+/// Whether only signed zones have this type.
 pub(super) const fn is_dnssec(rtype: Rtype) -> bool {
     matches!(
         rtype,

@@ -1,5 +1,5 @@
-//! How servers answer where zones leave them a choice, learnt from their responses: one vote for each response that
-//! tells, and the majority decides.
+//! Learns how servers answer where a zone leaves a choice. Each response that shows it is one vote; the majority
+//! decides.
 
 use super::rrset::target_of;
 use crate::ServerBehavior;
@@ -10,13 +10,13 @@ use wire::name::Name;
 use wire::number::{Class, Opcode, Rcode, Rtype};
 use wire::parse::{Message, Question, Section};
 
-/// What the responses of each address say.
+/// The votes for each address.
 #[derive(Default)]
 pub(super) struct BehaviorVotes {
     by_server: BTreeMap<IpAddr, Votes>,
 }
 
-/// Those for less those against.
+/// Votes for a behavior less votes against it.
 #[derive(Default)]
 struct Votes {
     datagram_bytes: u16,
@@ -28,11 +28,11 @@ struct Votes {
 }
 
 impl BehaviorVotes {
-    /// Looks at a message that `server` sent; false when there is no room for another server.
+    /// Counts a message that `server` sent. Returns false if there is no room for another server.
     pub(super) fn add(&mut self, server: IpAddr, bytes: &[u8]) -> bool {
         let Ok(message) = Message::parse(bytes) else { return true };
         let header = message.header();
-        // What comes from a cache says nothing of a zone's server.
+        // A response from a cache says nothing about the servers of the zone.
         let is_told = header.qr && header.opcode == Opcode::QUERY && (header.aa || !header.ra);
         let Some(question) = message.question().filter(|question| is_told && question.qclass == Class::IN) else {
             return true;
@@ -55,9 +55,9 @@ impl BehaviorVotes {
         true
     }
 
-    /// Those that differ from what ours does.
+    /// The behaviors that differ from those of our server.
     pub(super) fn finish(self) -> BTreeMap<IpAddr, ServerBehavior> {
-        let made = self.by_server.into_iter().map(|(server, votes)| {
+        let behaviors = self.by_server.into_iter().map(|(server, votes)| {
             let bytes = votes.datagram_bytes;
             let behavior = ServerBehavior {
                 datagram_bytes: if bytes > DATAGRAM_BYTES_MAX { bytes } else { 0 },
@@ -69,7 +69,7 @@ impl BehaviorVotes {
             };
             (server, behavior)
         });
-        made.filter(|(_, behavior)| *behavior != ServerBehavior::default()).collect()
+        behaviors.filter(|(_, behavior)| *behavior != ServerBehavior::default()).collect()
     }
 }
 
@@ -81,13 +81,13 @@ fn types(message: &Message<'_>, section: Section) -> impl Iterator<Item = Rtype>
     message.records(section).map_while(Result::ok).map(|record| record.rtype)
 }
 
-/// Whether there is more in a truncated response than the name servers that a referral begins with.
+/// Whether a truncated response has more than the name servers of a referral.
 fn keeps_what_fits(message: &Message<'_>) -> i64 {
     let has_answer = message.header().counts[1] > 0;
     vote(has_answer || types(message, Section::Authority).any(|rtype| rtype != Rtype::NS))
 }
 
-/// Whether a positive answer has the name servers of its zone, where it may.
+/// Whether a positive answer contains the NS records of its zone, if it may.
 fn ns_in_answer(message: &Message<'_>, question: &Question) -> i64 {
     let rtype = question.qtype;
     if !message.header().aa || matches!(rtype, Rtype::NS | Rtype::DS | Rtype::DNSKEY) {
@@ -107,8 +107,8 @@ fn any_whole(message: &Message<'_>) -> i64 {
     if first.is_none() || !message.header().aa { 0 } else { vote(has_more) }
 }
 
-/// Whether a name server's name is written out although it could point to the owner. One tells that ends as the owner
-/// does, and otherwise than the one before.
+/// Whether a name server's name is written in full although it could point to the owner. Only a name that ends as the
+/// owner does, and not as the name before it, counts.
 fn points_near(message: &Message<'_>) -> i64 {
     let mut before: Option<Name> = None;
     let mut votes = 0;
@@ -129,13 +129,14 @@ fn points_near(message: &Message<'_>) -> i64 {
     votes
 }
 
-/// The rightmost label of a name but the root's.
+/// The rightmost label below the root.
 fn last_label(name: &Name) -> Option<&[u8]> {
     name.as_ref().labels().last()
 }
 
-/// Whether the addresses of a referral are in the order of its name servers. One tells that has an address of a server
-/// below the cut, and one of another that comes before it in the order of the name servers: ours puts it behind.
+/// Whether the addresses of a referral are in the order of its name servers. Only a referral counts in which an address
+/// of a server outside the cut comes before an address of a server below it, in that order. Our server sends the latter
+/// first.
 fn glue_in_order(message: &Message<'_>) -> i64 {
     let (mut cut, mut targets, mut rdata) = (None, Vec::new(), Vec::new());
     for record in message.records(Section::Authority).map_while(Result::ok) {
@@ -151,19 +152,19 @@ fn glue_in_order(message: &Message<'_>) -> i64 {
         }
     }
     let Some(cut) = cut else { return 0 };
-    let is_in_domain = |place: usize| targets[place].as_ref().is_at_or_below(cut.as_ref());
-    // Where each address stands in the order of the name servers.
-    let mut places: Vec<usize> = Vec::new();
+    let is_in_domain = |position: usize| targets[position].as_ref().is_at_or_below(cut.as_ref());
+    // The position of each address's server in the NS RRset.
+    let mut positions: Vec<usize> = Vec::new();
     for record in message.records(Section::Additional).map_while(Result::ok) {
         if matches!(record.rtype, Rtype::A | Rtype::AAAA) {
             let owner: Name = record.owner.as_ref().to_canonical();
-            places.extend(targets.iter().position(|target| *target == owner));
+            positions.extend(targets.iter().position(|target| *target == owner));
         }
     }
-    let last_in_domain = places.iter().copied().filter(|place| is_in_domain(*place)).max();
-    let is_telling = places.iter().any(|place| !is_in_domain(*place) && Some(*place) < last_in_domain);
-    if !is_telling {
+    let last_in_domain = positions.iter().copied().filter(|position| is_in_domain(*position)).max();
+    let is_conclusive = positions.iter().any(|position| !is_in_domain(*position) && Some(*position) < last_in_domain);
+    if !is_conclusive {
         return 0;
     }
-    vote(places.is_sorted())
+    vote(positions.is_sorted())
 }

@@ -1,4 +1,4 @@
-//! What traffic does not hold and a resolver could say: name servers of zones, and their addresses.
+//! Data that is missing in the traffic and that a resolver could provide: name servers of zones, and their addresses.
 
 use super::assembly::Assembly;
 use super::draft::Draft;
@@ -14,7 +14,7 @@ use wire::parse::{Message, Section};
 const FETCHED: &str = "fetched from a resolver";
 
 impl Assembly {
-    /// Gives zones that traffic names no name servers of those that a resolver told of where servers change.
+    /// Gives zones without name servers the ones that a resolver named for zone cuts.
     pub fn adopt_probed(&mut self) {
         for (apex, rrset) in std::mem::take(&mut self.map.probed) {
             let Some(draft) = self.drafts.get_mut(&apex).filter(|draft| draft.is_zone()) else { continue };
@@ -24,28 +24,28 @@ impl Assembly {
         }
     }
 
-    /// Zones whose name servers nobody named.
+    /// Zones without known name servers.
     #[must_use]
     pub fn wanted_name_servers(&self) -> Vec<(Name, Rtype)> {
-        let is_named = |apex: &Name| self.map.places.get(apex).is_some_and(|place| !place.name_servers.is_empty());
+        let is_named = |apex: &Name| self.map.zones.get(apex).is_some_and(|zone| !zone.name_servers.is_empty());
         let has_some = |apex: &Name, draft: &Draft| draft.get(apex, Rtype::NS).is_some();
-        let wanted = self.zones().filter(|(apex, draft)| !is_named(apex) && !has_some(apex, draft));
-        wanted.map(|(apex, _)| (apex.clone(), Rtype::NS)).take(FETCHED_MAX).collect()
+        let missing = self.zones().filter(|(apex, draft)| !is_named(apex) && !has_some(apex, draft));
+        missing.map(|(apex, _)| (apex.clone(), Rtype::NS)).take(FETCHED_MAX).collect()
     }
 
-    /// Name servers of zones that have no address anywhere.
+    /// Name servers without any known address.
     #[must_use]
     pub fn wanted_addresses(&self) -> Vec<(Name, Rtype)> {
-        let mut wanted = BTreeSet::new();
+        let mut missing = BTreeSet::new();
         for (apex, draft) in self.zones() {
             let ns = draft.get(apex, Rtype::NS).into_iter().flat_map(|ns| &ns.rdatas);
-            wanted.extend(ns.filter_map(|rdata| target_of(Rtype::NS, rdata)));
+            missing.extend(ns.filter_map(|rdata| target_of(Rtype::NS, rdata)));
         }
-        let unknown = wanted.into_iter().filter(|name| !self.map.addresses.contains_key(name));
+        let unknown = missing.into_iter().filter(|name| !self.map.addresses.contains_key(name));
         unknown.flat_map(|name| [(name.clone(), Rtype::A), (name, Rtype::AAAA)]).take(FETCHED_MAX).collect()
     }
 
-    /// Takes what a resolver answered to one of these questions: name servers of a zone without any, addresses.
+    /// Takes a resolver's answer to one of these questions.
     pub fn add_fetched(&mut self, bytes: &[u8]) {
         let Ok(message) = Message::parse(bytes) else { return };
         if message.rcode() != Rcode::NOERROR {

@@ -1,4 +1,4 @@
-//! Hierarchies that were built apart, as one.
+//! Merges hierarchies that were built separately.
 
 use super::assembly::{Assembly, is_dnssec};
 use super::draft::Rank;
@@ -14,8 +14,8 @@ use wire::name::Name;
 use wire::number::Rtype;
 use zone::RecordRef;
 
-/// Puts zones together. Where two have an RRset the first wins; what was sent wins over what was made, and that stays
-/// marked with why it was. The same zones twice are those zones.
+/// Merges zones. If two hierarchies have the same RRset, the first wins. Records from traffic win over made-up ones,
+/// which keep their marks. Merging a hierarchy with itself changes nothing.
 pub struct Merge(Assembly, BTreeMap<IpAddr, ServerBehavior>);
 
 impl Default for Merge {
@@ -25,7 +25,7 @@ impl Default for Merge {
 }
 
 impl Merge {
-    /// Takes a zone of one hierarchy: who serves it, and its records, each with why it was made up, if it was.
+    /// Adds a zone: its servers, and its records with the reason if they are made up.
     pub fn add<'r>(
         &mut self,
         apex: &Name,
@@ -35,22 +35,22 @@ impl Merge {
         let Self(assembly, _) = self;
         let (mut sent, mut elsewhere, mut made) = (Grouping::default(), Grouping::default(), Grouping::default());
         let mut reasons = BTreeMap::new();
-        for (record, why) in records {
-            let grouping = match why {
+        for (record, reason) in records {
+            let grouping = match reason {
                 None => &mut sent,
                 Some(ELSEWHERE) => &mut elsewhere,
-                // Signatures that were made hold for the records of one build only; proofs that it made are made again.
+                // Made-up signatures are valid for the records of one build only. Made-up proofs are made again.
                 Some(_) if is_dnssec(record.rtype) => continue,
-                Some(why) => {
-                    reasons.entry((record.owner.to_canonical(), record.rtype)).or_insert(why);
+                Some(reason) => {
+                    reasons.entry((record.owner.to_canonical(), record.rtype)).or_insert(reason);
                     &mut made
                 }
             };
             grouping.add(record.owner, record.rtype, record.ttl, record.rdata);
         }
-        let place = assembly.map.places.entry(apex.clone()).or_default();
-        place.servers.extend(servers);
-        place.answered.extend(servers);
+        let zone = assembly.map.zones.entry(apex.clone()).or_default();
+        zone.servers.extend(servers);
+        zone.answered.extend(servers);
         for (grouping, rank) in [(sent, Rank::Answer), (elsewhere, Rank::Elsewhere)] {
             for rrset in grouping.finish() {
                 learn_addresses(&mut assembly.map, &rrset);
@@ -60,8 +60,8 @@ impl Merge {
         let draft = assembly.drafts.entry(apex.clone()).or_default();
         for Rrset { owner, kind, ttl, rdatas, .. } in made.finish() {
             let key = (owner, kind.rtype);
-            if let Some(&why) = reasons.get(&key).filter(|_| draft.get(&key.0, kind.rtype).is_none()) {
-                draft.make(&key.0, kind.rtype, ttl, rdatas, why.to_owned());
+            if let Some(&reason) = reasons.get(&key).filter(|_| draft.get(&key.0, kind.rtype).is_none()) {
+                draft.make(&key.0, kind.rtype, ttl, rdatas, reason.to_owned());
             }
         }
     }
@@ -73,7 +73,7 @@ impl Merge {
         }
     }
 
-    /// The zones, made whole.
+    /// Returns the completed zones.
     #[must_use]
     pub fn finish(self) -> Built {
         let Self(assembly, behaviors) = self;

@@ -1,45 +1,45 @@
 //! Zones rebuilt from traffic at a resolver's upstream side, or at a server.
 //!
 //! ```text
-//!   messages --> Survey: where zones begin, who serves them --> Map
+//!   messages --> Survey: where zones begin, and their servers --> Map
 //!   messages --> Assembly (with the Map): every record into its zone --> Built: zones, servers, report
 //! ```
 //!
-//! The messages are looked at twice: which zone a record belongs to is often said by a later message. Nothing is
-//! fetched. What a zone needs and nobody sent is made and marked; where answers contradict each other the first in the
-//! best place is kept, and the others are told. Memory is bounded by [`crate::limits`], whatever the messages hold.
+//! There are two passes, because a later message often shows the zone of a record. Nothing is fetched. Missing records
+//! that a zone needs are made up and marked. If answers contradict each other, the first one from the best source is
+//! kept, and the others are reported. [`crate::limits`] bounds the memory.
 
-// What a message says.
+// The contents of a message.
 mod response;
 mod rrset;
-pub use response::LeftOut;
+pub use response::SkipReason;
 // Where zones begin.
 mod map;
 mod probe;
 mod survey;
 pub use map::Map;
 pub use survey::Survey;
-// What they hold.
+// The records of the zones.
 mod assembly;
 mod contradiction;
 mod draft;
 pub use assembly::Assembly;
-// How their servers answer.
+// The behavior of their servers.
 mod behavior_votes;
-// What a resolver may add.
+// What a resolver can add.
 mod fetch;
-// Those of several builds.
+// Merging several builds.
 mod merge;
 pub use merge::Merge;
-// Whether a resolver finds in them what the traffic said.
+// Whether a resolver finds in the zones what the traffic said.
 mod observed_answers;
-pub use observed_answers::{Fidelity, ObservedAnswers, Other, Question, Several, Verdict};
-// That it becomes a zone that servers load.
+pub use observed_answers::{Fidelity, ObservedAnswers, Question, ResolverMismatch, SeveralAnswers, Verdict};
+// Completing zones so that servers load them.
 mod finish;
 mod repair;
-// What is to be known of it.
+// The report.
 mod report;
-pub use report::{Conflict, Dropped, Findings, KeptAnswer, Made, OtherAnswer, Report, ZoneReport};
+pub use report::{Conflict, DroppedRrset, Findings, InventedRrset, KeptAnswer, OtherAnswer, Report, ZoneReport};
 
 use crate::ServerBehavior;
 use std::borrow::Cow;
@@ -48,28 +48,28 @@ use std::net::IpAddr;
 use wire::name::Name;
 use zone::Record;
 
-/// What becomes of signatures, and of what belongs to them.
+/// What to do with DNSSEC records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Dnssec {
-    /// Zones have none of it.
+    /// Remove them.
     Off,
-    /// They stay as they were captured: valid at the time of the capture, and only as whole as what was captured.
+    /// Keep them as captured. They are valid at the time of the capture, and only as complete as the capture.
     Keep,
 }
 
-/// Zones, and what is to be known of them.
+/// Rebuilt zones and their report.
 pub struct Built {
     /// In canonical order of their names.
     pub zones: Vec<BuiltZone>,
-    /// Servers that answer differently from ours, by address.
+    /// Servers that behave differently from ours, by address.
     pub behaviors: BTreeMap<IpAddr, ServerBehavior>,
-    /// What was made, left out, and contradicts itself.
+    /// What was made up, left out or contradictory.
     pub report: Report,
-    /// Every RRset that was sent in two ways, of which the report has the first.
+    /// Every RRset that was sent with different contents. The report only has the first ones.
     pub conflicts: Vec<Conflict>,
 }
 
-/// One zone that servers load.
+/// A zone that servers load.
 pub struct BuiltZone {
     /// Its apex, in lower case.
     pub apex: Name,
@@ -79,13 +79,13 @@ pub struct BuiltZone {
     pub servers: Vec<IpAddr>,
 }
 
-/// Why something is there that nobody sent, in a few words; out of the file of a zone that was built before, or ours.
-pub type Why = Cow<'static, str>;
+/// Why a record is made up, in a few words.
+pub type Reason = Cow<'static, str>;
 
 /// One record.
 pub struct BuiltRecord {
     /// The record.
     pub record: Record,
-    /// Why it is there although nobody sent it; `None` of what was sent.
-    pub made: Option<Why>,
+    /// Why the record is made up. `None` if it was sent.
+    pub made: Option<Reason>,
 }

@@ -1,4 +1,4 @@
-//! Where servers change and nothing says why: a resolver is asked for NS at each name between.
+//! Finds zone cuts that the traffic does not show: a resolver is asked for NS at each name between two servers.
 
 use super::rrset::collect;
 use super::survey::Survey;
@@ -10,12 +10,12 @@ use wire::number::{Rcode, Rtype};
 use wire::parse::{Message, Section};
 
 impl Survey {
-    /// Names at which a zone may begin that nothing names: from below the nearest zone that is known to a name that was
-    /// answered by a server which is none of that zone's. Each is a question for NS, once.
+    /// Names at which an unknown zone may begin: between the nearest known zone and a name that another server
+    /// answered. Each is asked once for NS.
     #[must_use]
     pub fn wanted_cuts(&self) -> Vec<(Name, Rtype)> {
         let mut wanted = BTreeSet::new();
-        for (owner, server) in &self.loose {
+        for (owner, server) in &self.unassigned {
             let (mut between, mut next) = (Vec::new(), Some(owner.as_ref()));
             while let Some(name) = next.filter(|name| !name.is_root() && !self.zones.contains_key(&name.to_name())) {
                 between.push(name.to_name());
@@ -31,26 +31,26 @@ impl Survey {
         wanted.into_iter().map(|name| (name, Rtype::NS)).take(FETCHED_MAX).collect()
     }
 
-    /// Takes what a resolver answered to one of these questions: a zone begins where there are name servers.
+    /// Takes a resolver's answer to one of these questions. A zone begins at a name with NS records.
     pub fn add_probed(&mut self, bytes: &[u8]) {
         let Ok(message) = Message::parse(bytes) else { return };
         let Some(question) = message.question().filter(|_| message.rcode() == Rcode::NOERROR) else { return };
-        let asked = question.qname.as_ref().to_canonical();
+        let qname = question.qname.as_ref().to_canonical();
         let mut malformed_count = 0;
         for rrset in collect(&message, Section::Answer, &mut malformed_count) {
-            // Behind an alias they are those of another name.
-            if rrset.kind.rtype == Rtype::NS && rrset.owner == asked {
-                self.zone(&asked, None);
-                self.probed.insert(asked.clone(), rrset);
+            // After an alias, the NS records belong to another name.
+            if rrset.kind.rtype == Rtype::NS && rrset.owner == qname {
+                self.zone(&qname, None);
+                self.probed.insert(qname.clone(), rrset);
             }
         }
     }
 
-    /// Whether an address answered for a zone, or is one of its name servers'.
+    /// Whether an address answered for a zone, or belongs to one of its name servers.
     fn is_served_by(&self, apex: &Name, server: IpAddr) -> bool {
         self.zones.get(apex).is_some_and(|known| {
-            let mut listed = known.name_servers.iter().filter_map(|name| self.addresses.get(name)).flatten();
-            known.answered.contains(&server) || listed.any(|address| *address == server)
+            let mut addresses = known.name_servers.iter().filter_map(|name| self.addresses.get(name)).flatten();
+            known.answered.contains(&server) || addresses.any(|address| *address == server)
         })
     }
 }

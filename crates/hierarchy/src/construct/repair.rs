@@ -1,8 +1,8 @@
-//! What a zone needs to be one, and what it cannot hold.
+//! Adds what a zone needs, and removes what it must not contain.
 
 use super::draft::Draft;
 use super::map::Map;
-use super::report::{Dropped, Report};
+use super::report::{DroppedRrset, Report};
 use super::response::is_below;
 use super::rrset::{Kind, target_of};
 use crate::bitmap;
@@ -13,19 +13,19 @@ use wire::name::{Name, NameRef};
 use wire::number::Rtype;
 use zone::limits::{NSEC3_ITERATIONS_LOADED_MAX, NSEC3_SALT_LOADED_BYTES_MAX};
 
-/// TTL of what is made, where nothing says another.
+/// Default TTL of made-up records.
 const MADE_TTL: u32 = 3_600;
-/// SERIAL, REFRESH, RETRY, EXPIRE and MINIMUM of an SOA that is made.
+/// SERIAL, REFRESH, RETRY, EXPIRE and MINIMUM of a made-up SOA.
 const MADE_SOA: [u32; 5] = [1, 7_200, 900, 1_209_600, 300];
-/// What may stand at a zone cut: its own side of it, and glue.
+/// Types allowed at a zone cut: the parent's side of it, and glue.
 const AT_CUT: [Rtype; 6] = [Rtype::NS, Rtype::DS, Rtype::NSEC, Rtype::RRSIG, Rtype::A, Rtype::AAAA];
-/// An address where none is known: one of those that are nobody's (RFC 5737).
+/// Address for names without a known one (RFC 5737).
 const NOWHERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
-/// Why a name has a record that nobody asked for.
+/// Reason of a record that makes a name exist.
 const DENIED: &str = "the name exists, and no record of it was seen";
 
-/// A zone, and what is told of it.
+/// A zone and its report.
 pub(super) struct Repair<'r> {
     pub(super) apex: &'r Name,
     pub(super) draft: &'r mut Draft,
@@ -33,7 +33,7 @@ pub(super) struct Repair<'r> {
 }
 
 impl Repair<'_> {
-    /// Takes out what no zone may hold.
+    /// Removes what a zone must not contain.
     pub(super) fn prune(&mut self) {
         self.keep_one_each();
         self.separate_aliases();
@@ -42,12 +42,12 @@ impl Repair<'_> {
         self.drop_lone_signatures();
     }
 
-    /// One SOA, one CNAME and one DNAME at an owner (RFC 2181 10.1, RFC 6672 2.4); SOA at the apex only.
+    /// Keeps one SOA, one CNAME and one DNAME at an owner (RFC 2181 10.1, RFC 6672 2.4), and SOA only at the apex.
     fn keep_one_each(&mut self) {
         let mut misplaced = Vec::new();
-        for ((owner, kind), held) in &mut self.draft.rrsets {
+        for ((owner, kind), stored) in &mut self.draft.rrsets {
             if matches!(kind.rtype, Rtype::SOA | Rtype::CNAME | Rtype::DNAME) {
-                held.rdatas.truncate(1);
+                stored.rdatas.truncate(1);
             }
             let is_apex = owner == self.apex;
             if kind.rtype == Rtype::SOA && !is_apex || is_apex && matches!(kind.rtype, Rtype::CNAME | Rtype::DS) {
@@ -57,22 +57,22 @@ impl Repair<'_> {
         self.drop_all(misplaced, "does not belong at this name of the zone");
     }
 
-    /// Nothing stands beside a CNAME but what DNSSEC puts there (RFC 2181 10.1).
+    /// Removes everything beside a CNAME except DNSSEC records (RFC 2181 10.1).
     fn separate_aliases(&mut self) {
         let aliases = self.draft.rrsets.keys().filter(|(_, kind)| kind.rtype == Rtype::CNAME);
         let owners: Vec<Name> = aliases.map(|(owner, _)| owner.clone()).collect();
         let mut dropped = Vec::new();
         for owner in owners {
             let first = (owner.clone(), Kind::of(Rtype(0)));
-            let there = self.draft.rrsets.range(first..).take_while(|((other, _), _)| *other == owner);
+            let same_owner = self.draft.rrsets.range(first..).take_while(|((other, _), _)| *other == owner);
             let is_beside = |kind: &Kind| !matches!(kind.rtype, Rtype::CNAME | Rtype::RRSIG | Rtype::NSEC);
-            let others = there.filter(|((_, kind), _)| is_beside(kind)).map(|(key, _)| key.clone());
+            let others = same_owner.filter(|((_, kind), _)| is_beside(kind)).map(|(key, _)| key.clone());
             dropped.extend(others);
         }
         self.drop_all(dropped, "stands beside a CNAME");
     }
 
-    /// Below a zone cut there are addresses, as glue; below a DNAME there is nothing (RFC 6672 2.3).
+    /// Below a zone cut, keeps only addresses, as glue. Below a DNAME, keeps nothing (RFC 6672 2.3).
     fn drop_below_cuts(&mut self) {
         let mut dropped = Vec::new();
         let mut above: Option<(Name, Rtype)> = None;
@@ -96,40 +96,40 @@ impl Repair<'_> {
         self.drop_all(dropped, "is at or below a zone cut or a DNAME, and no glue");
     }
 
-    /// NSEC3 that hashes so often, or so much, that servers refuse the zone (RFC 9276 3.2).
+    /// Removes NSEC3 chains whose iterations or salt exceed what servers accept (RFC 9276 3.2).
     fn drop_costly_chains(&mut self) {
         let is_costly = |rdata: &[u8]| {
             let &[_, _, high, low, salt_bytes, ..] = rdata else { return false };
             u16::from_be_bytes([high, low]) > NSEC3_ITERATIONS_LOADED_MAX
                 || usize::from(salt_bytes) > NSEC3_SALT_LOADED_BYTES_MAX
         };
-        let chains = self.draft.rrsets.iter().filter(|((_, kind), held)| {
-            matches!(kind.rtype, Rtype::NSEC3 | Rtype::NSEC3PARAM) && held.rdatas.iter().any(|rdata| is_costly(rdata))
+        let chains = self.draft.rrsets.iter().filter(|((_, kind), stored)| {
+            matches!(kind.rtype, Rtype::NSEC3 | Rtype::NSEC3PARAM) && stored.rdatas.iter().any(|rdata| is_costly(rdata))
         });
-        let costly = chains.map(|(key, _)| key.clone()).collect();
-        self.drop_all(costly, "has more iterations or salt than servers take");
+        let costly_chains = chains.map(|(key, _)| key.clone()).collect();
+        self.drop_all(costly_chains, "has more iterations or salt than servers take");
     }
 
-    /// Signatures without what they cover prove nothing.
+    /// Removes signatures without the RRset that they cover.
     fn drop_lone_signatures(&mut self) {
-        let alone = self
+        let lone_signatures = self
             .draft
             .rrsets
             .keys()
             .filter(|(owner, kind)| kind.rtype == Rtype::RRSIG && self.draft.get(owner, kind.covered).is_none());
-        let alone: Vec<_> = alone.cloned().collect();
-        self.drop_all(alone, "covers records that were not seen");
+        let lone_signatures: Vec<_> = lone_signatures.cloned().collect();
+        self.drop_all(lone_signatures, "covers records that were not seen");
     }
 
     pub(super) fn drop_all(&mut self, keys: Vec<(Name, Kind)>, why: &'static str) {
         for (owner, kind) in keys {
             self.draft.remove(&owner, kind);
             let rrset = name_of(&owner, kind);
-            self.report.dropped.add(Dropped { zone: self.apex.to_string(), rrset, why });
+            self.report.dropped.add(DroppedRrset { zone: self.apex.to_string(), rrset, why });
         }
     }
 
-    /// Name servers of the apex: those that the zone above says, those that anything says, or one that is made.
+    /// Completes the NS records of the apex: from the zone above, from elsewhere, or a made-up one.
     pub(super) fn complete_name_servers(&mut self, map: &Map, delegation: Option<(u32, Vec<Box<[u8]>>)>) {
         if self.draft.get(self.apex, Rtype::NS).is_some() {
             return;
@@ -137,7 +137,7 @@ impl Repair<'_> {
         if let Some((ttl, rdatas)) = delegation {
             return self.make(self.apex, Rtype::NS, ttl, rdatas, "no NS was seen; those of the zone above");
         }
-        let known = map.places.get(self.apex).map(|place| &place.name_servers).filter(|names| !names.is_empty());
+        let known = map.zones.get(self.apex).map(|zone| &zone.name_servers).filter(|names| !names.is_empty());
         let (rdatas, why) = match known {
             Some(names) => {
                 (names.iter().map(|name| name.as_bytes().into()).collect(), "no NS was seen; those named elsewhere")
@@ -164,7 +164,7 @@ impl Repair<'_> {
         self.drop_all(dropped, "is the alias of a name server of the zone");
     }
 
-    /// SOA, once there are name servers.
+    /// Adds an SOA. Needs the name servers.
     pub(super) fn complete_soa(&mut self) {
         if self.draft.get(self.apex, Rtype::SOA).is_some() {
             return;
@@ -176,15 +176,15 @@ impl Repair<'_> {
         self.make(self.apex, Rtype::SOA, MADE_TTL, vec![rdata.into()], "no SOA was seen");
     }
 
-    /// Addresses of the zone's own name servers, and of what mail and services point to in it: without them no server
-    /// loads the zone.
+    /// Adds addresses of the zone's own name servers, and of names in it that MX and similar records point to. Servers
+    /// do not load zones without them.
     pub(super) fn complete_addresses(&mut self, map: &Map) {
         let mut wanted = BTreeSet::new();
-        for ((owner, kind), held) in &self.draft.rrsets {
+        for ((owner, kind), stored) in &self.draft.rrsets {
             let is_apex_ns = kind.rtype == Rtype::NS && owner == self.apex;
             if is_apex_ns || matches!(kind.rtype, Rtype::MX | Rtype::SRV) {
-                let targets = held.rdatas.iter().filter_map(|rdata| target_of(kind.rtype, rdata));
-                wanted.extend(targets.map(|target| (target, is_apex_ns, held.ttl)));
+                let targets = stored.rdatas.iter().filter_map(|rdata| target_of(kind.rtype, rdata));
+                wanted.extend(targets.map(|target| (target, is_apex_ns, stored.ttl)));
             }
         }
         for (target, is_name_server, ttl) in wanted {
@@ -193,24 +193,26 @@ impl Repair<'_> {
             let is_elsewhere = !is_name_server && self.draft.cut_above(self.apex, &target).is_some();
             let has_any = has(Rtype::A) || has(Rtype::AAAA) || has(Rtype::CNAME);
             let wildcard = self.draft.wildcard_for(&target).filter(|_| !self.draft.exists(&target));
-            // A wildcard CNAME must not apply to the name of a name server either.
+            // A wildcard CNAME must not match the name of a name server either.
             let is_by_wildcard =
                 wildcard.is_some_and(|owner| !is_name_server || self.draft.get(&owner, Rtype::CNAME).is_none());
             if !is_in_zone || is_elsewhere || has_any || is_by_wildcard {
                 continue;
             }
             let seen = map.addresses.get(&target).filter(|seen| !seen.is_empty());
-            let own = map.places.get(self.apex).map(|place| &place.servers).filter(|_| is_name_server);
-            let (addresses, why) = match (seen, own.filter(|own| !own.is_empty())) {
+            let zone_servers = map.zones.get(self.apex).map(|zone| &zone.servers).filter(|_| is_name_server);
+            let (addresses, why) = match (seen, zone_servers.filter(|zone_servers| !zone_servers.is_empty())) {
                 (Some(seen), _) => (seen.clone(), "no address was seen in the zone; those seen elsewhere"),
-                (None, Some(own)) => (own.clone(), "no address was seen; those of the zone's servers"),
-                (None, None) => (BTreeSet::from([NOWHERE]), "no address was seen; one that is nobody's"),
+                (None, Some(zone_servers)) => {
+                    (zone_servers.clone(), "no address was seen; those of the zone's servers")
+                }
+                (None, None) => (BTreeSet::from([NOWHERE]), "no address was seen; a reserved one"),
             };
             self.make_addresses(&target, ttl, &addresses, why);
         }
     }
 
-    /// Names that exist without a type get a record of another type, so that they exist.
+    /// Gives names that exist without the queried type a record of another type.
     pub(super) fn complete_denied(&mut self) {
         let denied = std::mem::take(&mut self.draft.nodata);
         for (name, rtypes) in denied {
@@ -224,29 +226,31 @@ impl Repair<'_> {
         }
     }
 
-    /// The parameters of NSEC3, without which a server does not use the chain (RFC 5155 4).
+    /// Adds NSEC3PARAM. Without it, servers do not use the chain (RFC 5155 4).
     pub(super) fn complete_nsec3(&mut self) {
         if self.draft.get(self.apex, Rtype::NSEC3PARAM).is_some() {
             return;
         }
         let chain = self.draft.rrsets.iter().find(|((_, kind), _)| kind.rtype == Rtype::NSEC3);
-        let Some((ttl, rdata)) = chain.and_then(|(_, held)| Some((held.ttl, held.rdatas.first()?))) else { return };
+        let Some((ttl, rdata)) = chain.and_then(|(_, stored)| Some((stored.ttl, stored.rdatas.first()?))) else {
+            return;
+        };
         let salt_end = rdata.get(4).map_or(0, |len| 5 + usize::from(*len));
         let Some(parameters) = rdata.get(..salt_end).filter(|parameters| parameters.len() >= 5) else { return };
         let mut parameters: Box<[u8]> = parameters.into();
-        // RFC 5155 4.1.2: the flag of opt-out is not one of these.
+        // RFC 5155 4.1.2: the opt-out flag is 0 here.
         parameters[1] = 0;
         self.make(self.apex, Rtype::NSEC3PARAM, ttl, vec![parameters], "NSEC3 was seen, its parameters were not");
     }
 
-    /// Delegations that only an NSEC tells of, and glue below them: their name servers are the names of that glue, so
-    /// that it is glue and no data of this zone.
+    /// Adds NS for delegations that only an NSEC and glue below them show. The names of the glue become the name
+    /// servers. Otherwise the glue would be data of this zone.
     pub(super) fn complete_cuts(&mut self) {
         let nsec = self.draft.rrsets.iter().filter(|((_, kind), _)| kind.rtype == Rtype::NSEC);
         let is_cut = |rdata: &[u8]| bitmap::has(rdata, Rtype::NS) && !bitmap::has(rdata, Rtype::SOA);
         let cuts = nsec
-            .filter(|(_, held)| held.rdatas.iter().any(|rdata| is_cut(rdata)))
-            .map(|((owner, _), held)| (owner, held.ttl));
+            .filter(|(_, stored)| stored.rdatas.iter().any(|rdata| is_cut(rdata)))
+            .map(|((owner, _), stored)| (owner, stored.ttl));
         let mut made = Vec::new();
         for (cut, ttl) in cuts.filter(|(cut, _)| self.draft.get(cut, Rtype::NS).is_none()) {
             let first = (cut.clone(), Kind::of(Rtype(0)));
@@ -263,8 +267,8 @@ impl Repair<'_> {
         }
     }
 
-    /// The NSEC of the apex, without which a server takes the zone for unsigned; it goes to the next name that there
-    /// is, [`DENIED`] ones apart: they are made later, and are there already when zones are merged.
+    /// Adds the NSEC of the apex. Without it, servers treat the zone as unsigned. Its next name ignores [`DENIED`]
+    /// records: they are added later, but are already there when zones are merged.
     pub(super) fn complete_nsec(&mut self) {
         let is_signed = self.draft.rrsets.keys().any(|(_, kind)| kind.rtype == Rtype::RRSIG);
         let has = |rtype| self.draft.get(self.apex, rtype).is_some();
@@ -273,7 +277,7 @@ impl Repair<'_> {
         }
         let mut types = BTreeSet::from([Rtype::NSEC, Rtype::RRSIG]);
         let mut next = self.apex;
-        let seen = self.draft.rrsets.iter().filter(|(_, held)| held.made.as_deref() != Some(DENIED));
+        let seen = self.draft.rrsets.iter().filter(|(_, stored)| stored.made.as_deref() != Some(DENIED));
         for ((owner, kind), _) in seen {
             if owner == self.apex {
                 types.insert(kind.rtype);
@@ -309,7 +313,7 @@ impl Repair<'_> {
     }
 }
 
-/// Owner and type, for people.
+/// Owner and type, for display.
 pub(super) fn name_of(owner: &Name, kind: Kind) -> String {
     let mut text = format!("{owner} ");
     zone::text::print_rtype(kind.rtype, &mut text);
@@ -328,10 +332,10 @@ pub(super) fn server_name(above: &Name, apex: &Name) -> Name {
     below(above, format!("catlab-ns-{hash:08x}").as_bytes())
 }
 
-/// A name one label below another; the other one itself where that would be too long.
+/// The name one label below another, or the other name if the result would be too long.
 fn below(apex: &Name, label: &[u8]) -> Name {
     let mut bytes = vec![label.len() as u8];
     bytes.extend_from_slice(label);
     bytes.extend_from_slice(apex.as_bytes());
-    NameRef::from_octets(&bytes).unwrap_or(apex.as_ref()).to_name()
+    NameRef::from_bytes(&bytes).unwrap_or(apex.as_ref()).to_name()
 }

@@ -1,34 +1,34 @@
-//! What is told of zones that were rebuilt: what was made up, left out, and contradicts itself.
+//! The report about rebuilt zones: what was made up, left out or contradictory.
 
-use super::Why;
-use super::response::LeftOut;
+use super::Reason;
+use super::response::SkipReason;
 use crate::limits::FINDINGS_LISTED_MAX;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// What became of the messages, and what is to be known of the zones.
+/// Counts of messages, and the findings.
 #[derive(Clone, Default, Debug, Serialize)]
 pub struct Report {
-    /// Messages that were looked at.
+    /// All messages.
     pub messages: u64,
-    /// Those that gave records or denials.
+    /// Messages with records or denials.
     pub used: u64,
-    /// Of those, truncated ones (TC): what is in them counts only where nothing else says it.
+    /// Of these, truncated ones (TC). Their contents count only if no other message has them.
     pub truncated: u64,
-    /// The others, by why they gave nothing.
-    pub left_out: BTreeMap<LeftOut, u64>,
+    /// The other messages, by reason.
+    pub left_out: BTreeMap<SkipReason, u64>,
     /// Records whose rdata does not fit their type.
     pub malformed_records: u64,
-    /// Names and records for which there was no room within the bounds.
+    /// Names and records left out because of the limits.
     pub over_bound: u64,
     /// Each zone.
     pub zones: Vec<ZoneReport>,
-    /// What nobody sent and a zone needs.
-    pub made: Findings<Made>,
-    /// What was sent and no zone can hold.
-    pub dropped: Findings<Dropped>,
-    /// RRsets that were sent in two ways; the first in the best place is kept.
+    /// What was made up.
+    pub made: Findings<InventedRrset>,
+    /// What was left out because no zone can contain it.
+    pub dropped: Findings<DroppedRrset>,
+    /// RRsets that were sent with different contents. The first one from the best source is kept.
     pub conflicts: Findings<Conflict>,
 }
 
@@ -43,82 +43,82 @@ pub struct ZoneReport {
     pub servers: Vec<IpAddr>,
     /// Whether it has signatures.
     pub is_signed: bool,
-    /// When all its signatures hold: from the latest inception to the earliest expiration, as RRSIG has them
-    /// (`20161006040000`, UTC).
+    /// The time in which all signatures are valid: from the latest inception to the earliest expiration, in the format
+    /// of RRSIG (`20161006040000`, UTC).
     pub signatures_hold: Option<[String; 2]>,
-    /// Proofs that were never seen: NSEC records whose next name has none, of a zone that has some.
+    /// Missing proofs: NSEC records whose next name has no NSEC, if the zone has some.
     pub missing_proofs: usize,
-    /// Delegations to name servers below them that have no address here: a resolver cannot follow those.
+    /// Delegations that cannot be followed, because their name servers are below them and have no address.
     pub missing_glue: usize,
-    /// Nothing names the zone; it was made for records that would have had none.
+    /// The zone is made up, for records that would otherwise have no zone.
     pub is_made: bool,
 }
 
 /// Something made up.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Made {
-    /// Of which zone.
+pub struct InventedRrset {
+    /// The zone.
     pub zone: String,
     /// Owner and type.
     pub rrset: String,
     /// Why it is needed.
-    pub why: Why,
+    pub why: Reason,
 }
 
 /// Something left out.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Dropped {
-    /// Of which zone.
+pub struct DroppedRrset {
+    /// The zone.
     pub zone: String,
     /// Owner and type.
     pub rrset: String,
-    /// Why it cannot stay.
+    /// The reason.
     pub why: &'static str,
 }
 
-/// Two answers to one question.
+/// Two different answers to one question.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Conflict {
-    /// Of which zone.
+    /// The zone.
     pub zone: String,
     /// Owner and type.
     pub rrset: String,
-    /// `records` or `ttl`, or `exists` for a name that was also said not to exist.
+    /// `records` or `ttl`, or `exists` for a name that was also denied.
     pub what: &'static str,
-    /// How many messages said other than what is kept.
+    /// Number of messages with another answer than the kept one.
     pub messages: u64,
-    /// What is kept.
+    /// The kept answer.
     pub kept: KeptAnswer,
-    /// What was said besides, in the order in which it was.
+    /// The other answers, in order of arrival.
     pub others: Vec<OtherAnswer>,
-    /// Messages whose answers are not among `others`: those are at most [`crate::limits::OTHER_ANSWERS_MAX`].
+    /// Messages whose answers are not in `others`, which lists at most [`crate::limits::OTHER_ANSWERS_MAX`].
     pub others_unlisted: u64,
 }
 
-/// The answer that a zone has.
+/// The answer in the zone.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct KeptAnswer {
-    /// Its TTL; `None` of a name that has several RRsets.
+    /// Its TTL. `None` for a name with several RRsets.
     pub ttl: Option<u32>,
-    /// Rdata as zone files have it; of a name that was also said not to exist the types that it has.
+    /// Rdata in presentation format. For a name that was also denied: the types that it has.
     pub records: Vec<String>,
 }
 
-/// An answer that a zone does not have.
+/// Another answer.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct OtherAnswer {
-    /// Its TTL; `None` of a denial.
+    /// Its TTL. `None` for a denial.
     pub ttl: Option<u32>,
-    /// Rdata as zone files have it; `NXDOMAIN` of a denial.
+    /// Rdata in presentation format. `NXDOMAIN` for a denial.
     pub records: Vec<String>,
-    /// How many messages said so when something else was kept, or had what is kept in a better place.
+    /// Number of messages with this answer while another one was kept, or of a lower rank.
     pub messages: u64,
 }
 
-/// The first ones, and how many there are.
+/// The first findings of a kind, and their number.
 #[derive(Clone, Debug, Serialize)]
 pub struct Findings<F> {
-    /// How many.
+    /// Number of findings.
     pub count: u64,
     /// The first of them.
     pub first: Vec<F>,
@@ -136,13 +136,5 @@ impl<F> Findings<F> {
         if self.first.len() < FINDINGS_LISTED_MAX {
             self.first.push(finding);
         }
-    }
-}
-
-impl Report {
-    /// How many messages gave nothing, but for queries.
-    #[must_use]
-    pub fn left_out_count(&self) -> u64 {
-        self.left_out.iter().filter(|(why, _)| **why != LeftOut::Query).map(|(_, count)| count).sum()
     }
 }

@@ -1,4 +1,4 @@
-//! A response, taken apart into RRsets.
+//! A response, split into RRsets.
 
 use super::rrset::{Kind, Rrset};
 use crate::limits::ALIASES_MAX;
@@ -10,35 +10,35 @@ use wire::parse::{Header, Message, Section};
 /// Why a message gives no records.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum LeftOut {
-    /// It asks.
+pub enum SkipReason {
+    /// It is a query.
     Query,
-    /// Its opcode is not QUERY: NOTIFY, UPDATE and others tell nothing of what a server answers.
+    /// Its opcode is not QUERY.
     OtherOpcode,
-    /// It does not follow RFC 1035.
+    /// It is malformed (RFC 1035).
     Malformed,
-    /// Not one question.
+    /// It does not have exactly one question.
     QuestionCount,
     /// Its class is not IN.
     OtherClass,
     /// AXFR or IXFR.
     Transfer,
-    /// REFUSED, SERVFAIL and what else says nothing of the zone.
+    /// REFUSED, SERVFAIL and other errors that say nothing about the zone.
     ErrorRcode,
     /// From a cache: RA is set and AA is not.
     Recursive,
-    /// A referral to the zone that its server is asked for, or to one above: the server is not set up for the zone.
+    /// A referral to the zone that the server was asked for, or upwards: the server does not have the zone.
     UpwardReferral,
-    /// Neither records nor a name of a zone.
+    /// Neither records nor the name of a zone.
     Empty,
 }
 
-/// What was learned of a name.
+/// Kind of a response.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Shape {
+pub(super) enum ResponseKind {
     /// AA is set.
     Authoritative,
-    /// No answer, and the name servers of this zone, which the name belongs to.
+    /// No answer, but the name servers of this zone, which contains the name.
     Referral(Name),
     /// Records without AA, from a server that offers no recursion.
     Plain,
@@ -50,8 +50,8 @@ pub(super) struct Response {
     pub(super) qtype: Rtype,
     pub(super) rcode: Rcode,
     pub(super) truncated: bool,
-    pub(super) shape: Shape,
-    /// AA, which some servers set in referrals too.
+    pub(super) kind: ResponseKind,
+    /// AA. Some servers also set it in referrals.
     pub(super) authoritative: bool,
     sections: [Vec<Rrset>; 3],
     /// Records whose rdata does not fit their type.
@@ -59,33 +59,33 @@ pub(super) struct Response {
 }
 
 impl Response {
-    /// Reads one.
-    pub(super) fn read(bytes: &[u8]) -> Result<Self, LeftOut> {
-        let header = Header::parse(bytes).ok_or(LeftOut::Malformed)?;
+    /// Parses a response.
+    pub(super) fn read(bytes: &[u8]) -> Result<Self, SkipReason> {
+        let header = Header::parse(bytes).ok_or(SkipReason::Malformed)?;
         if !header.qr {
-            return Err(LeftOut::Query);
+            return Err(SkipReason::Query);
         }
         if header.opcode != Opcode::QUERY {
-            return Err(LeftOut::OtherOpcode);
+            return Err(SkipReason::OtherOpcode);
         }
-        let message = Message::parse(bytes).map_err(|_| LeftOut::Malformed)?;
-        let question = message.question().filter(|_| header.counts[0] == 1).ok_or(LeftOut::QuestionCount)?;
+        let message = Message::parse(bytes).map_err(|_| SkipReason::Malformed)?;
+        let question = message.question().filter(|_| header.counts[0] == 1).ok_or(SkipReason::QuestionCount)?;
         if question.qclass != Class::IN {
-            return Err(LeftOut::OtherClass);
+            return Err(SkipReason::OtherClass);
         }
         if matches!(question.qtype, Rtype::AXFR | Rtype::IXFR) {
-            return Err(LeftOut::Transfer);
+            return Err(SkipReason::Transfer);
         }
         let rcode = message.rcode();
         if !matches!(rcode, Rcode::NOERROR | Rcode::NXDOMAIN | Rcode::YXDOMAIN) {
-            return Err(LeftOut::ErrorRcode);
+            return Err(SkipReason::ErrorRcode);
         }
         let mut malformed_count = 0;
         let sections = Section::ALL.map(|section| super::rrset::collect(&message, section, &mut malformed_count));
         let qname = question.qname.as_ref().to_canonical();
-        let shape = shape_of(&header, rcode, &qname, &sections)?;
+        let kind = kind_of(&header, rcode, &qname, &sections)?;
         let (qtype, truncated, authoritative) = (question.qtype, header.tc, header.aa);
-        Ok(Self { qname, qtype, rcode, truncated, shape, authoritative, sections, malformed_count })
+        Ok(Self { qname, qtype, rcode, truncated, kind, authoritative, sections, malformed_count })
     }
 
     /// The RRsets of a section.
@@ -98,7 +98,7 @@ impl Response {
         self.rrsets(section).iter().find(|rrset| rrset.kind.rtype == rtype)
     }
 
-    /// Who signed an RRset, when its signatures stand in the same section.
+    /// Signer of an RRset, from signatures in the same section.
     pub(super) fn signer(&self, section: Section, rrset: &Rrset) -> Option<NameRef<'_>> {
         let wanted = match rrset.kind.rtype {
             Rtype::RRSIG => rrset.kind,
@@ -109,7 +109,7 @@ impl Response {
         signatures.signer()
     }
 
-    /// The names from QNAME on that aliases lead to; the last one is what the RCODE and a denial are about.
+    /// The names from QNAME along the aliases. RCODE and denial are about the last one.
     pub(super) fn chain(&self) -> Vec<&Name> {
         let mut chain = vec![&self.qname];
         if self.qtype == Rtype::CNAME || self.qtype == Rtype::ANY {
@@ -127,7 +127,7 @@ impl Response {
         chain
     }
 
-    /// Whether name servers in the authority section are those of the answer's own zone, and no referral.
+    /// Whether NS records in the authority section belong to the answer's own zone and are no referral.
     pub(super) fn is_own_zone(&self, ns_owner: &Name) -> bool {
         let owners = self.rrsets(Section::Answer).iter().map(|rrset| &rrset.owner);
         owners.chain([&self.qname].into_iter().filter(|_| self.has_soa())).any(|owner| is_below(owner, ns_owner))
@@ -139,34 +139,43 @@ impl Response {
     }
 }
 
-/// Whether a name is another one or below it.
+/// Whether a name equals another one or is below it.
 pub(super) fn is_below(name: &Name, ancestor: &Name) -> bool {
     name.as_ref().is_at_or_below(ancestor.as_ref())
 }
 
-fn shape_of(header: &Header, rcode: Rcode, qname: &Name, sections: &[Vec<Rrset>; 3]) -> Result<Shape, LeftOut> {
+fn kind_of(
+    header: &Header,
+    rcode: Rcode,
+    qname: &Name,
+    sections: &[Vec<Rrset>; 3],
+) -> Result<ResponseKind, SkipReason> {
     let [answer, authority, _] = sections;
     let has = |rtype| authority.iter().any(|rrset| rrset.kind.rtype == rtype);
     let may_refer = answer.is_empty() && rcode == Rcode::NOERROR && !has(Rtype::SOA);
     let ns = authority.iter().find(|rrset| rrset.kind.rtype == Rtype::NS && is_below(qname, &rrset.owner));
     if let Some(ns) = ns.filter(|_| may_refer) {
         return if ns.owner.as_ref().is_root() {
-            Err(LeftOut::UpwardReferral)
+            Err(SkipReason::UpwardReferral)
         } else {
-            Ok(Shape::Referral(ns.owner.clone()))
+            Ok(ResponseKind::Referral(ns.owner.clone()))
         };
     }
     if header.aa {
-        return if answer.is_empty() && authority.is_empty() { Err(LeftOut::Empty) } else { Ok(Shape::Authoritative) };
+        return if answer.is_empty() && authority.is_empty() {
+            Err(SkipReason::Empty)
+        } else {
+            Ok(ResponseKind::Authoritative)
+        };
     }
     if header.ra {
-        return Err(LeftOut::Recursive);
+        return Err(SkipReason::Recursive);
     }
-    if answer.is_empty() && !has(Rtype::SOA) { Err(LeftOut::Empty) } else { Ok(Shape::Plain) }
+    if answer.is_empty() && !has(Rtype::SOA) { Err(SkipReason::Empty) } else { Ok(ResponseKind::Plain) }
 }
 
-impl LeftOut {
-    /// What it means, for people.
+impl SkipReason {
+    /// The meaning, for display.
     #[must_use]
     pub const fn meaning(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! Records of one owner and type, as a section of a response has them.
+//! RRsets of a section of a response.
 
 use std::collections::BTreeMap;
 use wire::name::{Name, NameRef};
@@ -6,11 +6,11 @@ use wire::number::{Class, Rtype};
 use wire::parse::{Message, Section};
 use wire::rdata::{rdata_eq, rdata_lowercase, rdata_names};
 
-/// The type of an RRset; signatures are told apart by what they cover.
+/// The type of an RRset. Signatures also have the type that they cover.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Kind {
     pub(super) rtype: Rtype,
-    /// Of RRSIG; zero otherwise.
+    /// For RRSIG; zero otherwise.
     pub(super) covered: Rtype,
 }
 
@@ -19,7 +19,7 @@ impl Kind {
         Self { rtype, covered: Rtype(0) }
     }
 
-    /// Of the signatures over a type.
+    /// The signatures that cover a type.
     pub(super) const fn signatures(covered: Rtype) -> Self {
         Self { rtype: Rtype::RRSIG, covered }
     }
@@ -28,39 +28,39 @@ impl Kind {
 /// Records of one owner and type.
 #[derive(Clone, Debug)]
 pub(super) struct Rrset {
-    /// In lower case: servers copy the case of the question.
+    /// In lower case, because servers copy the case of the question.
     pub(super) owner: Name,
     pub(super) kind: Kind,
-    /// The lowest of its records (RFC 2181 5.2).
+    /// The lowest TTL of its records (RFC 2181 5.2).
     pub(super) ttl: u32,
-    /// Names decompressed, in an order that does not depend on case.
+    /// Names are decompressed. The order does not depend on case.
     pub(super) rdatas: Vec<Box<[u8]>>,
-    /// The first name in the first rdata, in lower case: what a CNAME, DNAME or NS points to.
+    /// The first name in the first rdata, in lower case: the target of a CNAME, DNAME or NS.
     pub(super) target: Option<Name>,
 }
 
-/// Bytes in front of the signer's name in RRSIG (RFC 4034 3.1).
+/// Bytes before the signer's name in RRSIG (RFC 4034 3.1).
 const SIGNER_AT: usize = 18;
 
 impl Rrset {
-    /// Who made these signatures.
+    /// The signer.
     pub(super) fn signer(&self) -> Option<NameRef<'_>> {
         let rdata = self.rdatas.first().filter(|_| self.kind.rtype == Rtype::RRSIG)?;
         NameRef::split_from(rdata.get(SIGNER_AT..)?).ok().map(|(signer, _)| signer)
     }
 
-    /// How many labels these signatures say that the owner has that was signed (RFC 4034 3.1.3).
+    /// The number of labels of the signed owner (RFC 4034 3.1.3).
     pub(super) fn signed_labels(&self) -> Option<usize> {
         let rdata = self.rdatas.first().filter(|_| self.kind.rtype == Rtype::RRSIG)?;
         rdata.get(3).map(|labels| usize::from(*labels))
     }
 
-    /// Whether another one has the same records; TTLs do not count.
+    /// Whether another RRset has the same records. TTLs do not count.
     pub(super) fn has_same_records(&self, rdatas: &[Box<[u8]>]) -> bool {
         has_same_records(self.kind.rtype, &self.rdatas, rdatas)
     }
 
-    /// The names that NS records point to, in lower case.
+    /// The targets of NS records, in lower case.
     pub(super) fn targets(&self) -> impl Iterator<Item = Name> {
         let rtype = self.kind.rtype;
         self.rdatas.iter().filter_map(move |rdata| target_of(rtype, rdata))
@@ -77,15 +77,15 @@ pub(super) fn target_of(rtype: Rtype, rdata: &[u8]) -> Option<Name> {
     rdata_names(rtype, rdata).next().map(NameRef::to_canonical)
 }
 
-/// Records that become RRsets: those of one owner and type together, each once.
+/// Collects records into RRsets. Duplicates are removed.
 #[derive(Default)]
 pub(super) struct Grouping(BTreeMap<(Name, Kind), (u32, Rdatas)>);
 
-/// The rdata in lower case, by which records are told apart and ordered, with the bytes as they came.
+/// The key is the rdata in lower case, for comparison and order. The value is the rdata as received.
 type Rdatas = BTreeMap<Box<[u8]>, Box<[u8]>>;
 
 impl Grouping {
-    /// Takes a record, whose rdata fits its type.
+    /// Adds a record. Its rdata must fit its type.
     pub(super) fn add(&mut self, owner: NameRef<'_>, rtype: Rtype, ttl: u32, rdata: &[u8]) {
         let covered = match rdata {
             [high, low, ..] if rtype == Rtype::RRSIG => Rtype(u16::from_be_bytes([*high, *low])),
@@ -101,18 +101,18 @@ impl Grouping {
         rdatas.entry(lower).or_insert_with(|| rdata.into());
     }
 
-    /// The RRsets, in the order of their owners.
+    /// The RRsets in order of their owners.
     pub(super) fn finish(self) -> Vec<Rrset> {
-        let made = self.0.into_iter().map(|((owner, kind), (ttl, rdatas))| {
+        let rrsets = self.0.into_iter().map(|((owner, kind), (ttl, rdatas))| {
             let rdatas: Vec<Box<[u8]>> = rdatas.into_values().collect();
             let target = rdatas.first().and_then(|rdata| target_of(kind.rtype, rdata));
             Rrset { owner, kind, ttl, rdatas, target }
         });
-        made.collect()
+        rrsets.collect()
     }
 }
 
-/// The RRsets of a section; OPT and TSIG are no records of a zone.
+/// The RRsets of a section, without OPT and TSIG.
 pub(super) fn collect(message: &Message<'_>, section: Section, malformed_count: &mut u64) -> Vec<Rrset> {
     let (mut grouping, mut rdata) = (Grouping::default(), Vec::new());
     for record in message.records(section) {

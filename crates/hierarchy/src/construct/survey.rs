@@ -1,11 +1,10 @@
-//! The first look at traffic: where zones begin, and which addresses answer for them.
+//! The first pass over the traffic: where zones begin, and which addresses answer for them.
 //!
-//! A zone shows itself by its SOA, by its name servers in an authoritative answer, by a referral to it, and as the
-//! signer of records. All of that is a fact of the whole tree, so that what one server says tells where the records of
-//! another belong.
+//! An SOA, the NS records of an authoritative answer, a referral, and the signer of a record show a zone. All of these
+//! are facts about the whole tree. So the answer of one server shows where records of another one belong.
 
-use super::map::{Map, Place};
-use super::response::{Response, Shape, is_below};
+use super::map::{Map, MappedZone};
+use super::response::{Response, ResponseKind, is_below};
 use super::rrset::Rrset;
 use crate::limits::SURVEYED_NAMES_MAX;
 use crate::roots;
@@ -15,45 +14,45 @@ use wire::name::Name;
 use wire::number::Rtype;
 use wire::parse::Section;
 
-/// Learns zones and servers. To be shown every message; then [`Survey::finish`].
+/// Finds zones and servers. It must see every message before [`Survey::finish`].
 #[derive(Default)]
 pub struct Survey {
-    pub(super) zones: BTreeMap<Name, Known>,
-    /// Addresses of names, wherever they stood.
+    pub(super) zones: BTreeMap<Name, ZoneEvidence>,
+    /// Addresses of names, from any section.
     pub(super) addresses: BTreeMap<Name, BTreeSet<IpAddr>>,
-    /// Referrals: to which zone, by whom.
+    /// Referrals: zone and server.
     referrals: BTreeSet<(Name, IpAddr)>,
-    /// Answers that do not say which zone they are from: owner, and by whom.
-    pub(super) loose: BTreeSet<(Name, IpAddr)>,
-    /// Name servers that a resolver told of.
+    /// Answers that do not name their zone: owner and server.
+    pub(super) unassigned: BTreeSet<(Name, IpAddr)>,
+    /// Name servers that a resolver named.
     pub(super) probed: BTreeMap<Name, Rrset>,
-    room: Room,
+    memory_bound: MemoryBound,
 }
 
-/// What is known of a zone.
+/// What is known about a zone.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct ZoneEvidence {
     pub(super) answered: BTreeSet<IpAddr>,
     pub(super) name_servers: BTreeSet<Name>,
 }
 
-/// How many names and addresses are remembered, and how many there was no room for.
+/// Limits the number of remembered names and addresses, and counts the rest.
 #[derive(Default)]
-struct Room {
-    taken: usize,
+struct MemoryBound {
+    used: usize,
     over_bound: u64,
 }
 
-impl Room {
-    /// Whether there is room for one more, which is taken.
+impl MemoryBound {
+    /// Takes a place, if there is one left.
     fn take(&mut self) -> bool {
-        let has_room = self.taken < SURVEYED_NAMES_MAX;
-        self.taken += usize::from(has_room);
+        let has_room = self.used < SURVEYED_NAMES_MAX;
+        self.used += usize::from(has_room);
         self.over_bound += u64::from(!has_room);
         has_room
     }
 
-    /// Remembers one if there is room; what is known needs none.
+    /// Inserts an item if there is room. A known item needs none.
     fn insert<T: Ord>(&mut self, known: &mut BTreeSet<T>, one: T) {
         if !known.contains(&one) && self.take() {
             known.insert(one);
@@ -62,15 +61,15 @@ impl Room {
 }
 
 impl Survey {
-    /// Looks at a message that `server` sent.
+    /// Learns from a message that `server` sent.
     pub fn add(&mut self, server: IpAddr, bytes: &[u8]) {
         let Ok(response) = Response::read(bytes) else { return };
-        match &response.shape {
-            Shape::Referral(cut) => {
+        match &response.kind {
+            ResponseKind::Referral(cut) => {
                 self.zone(cut, None);
-                self.room.insert(&mut self.referrals, (cut.clone(), server));
+                self.memory_bound.insert(&mut self.referrals, (cut.clone(), server));
             }
-            Shape::Authoritative | Shape::Plain => self.learn_answer(server, &response),
+            ResponseKind::Authoritative | ResponseKind::Plain => self.learn_answer(server, &response),
         }
         for section in Section::ALL {
             for rrset in response.rrsets(section) {
@@ -80,7 +79,7 @@ impl Survey {
     }
 
     fn learn_answer(&mut self, server: IpAddr, response: &Response) {
-        // Without AA too: what is no answer of a cache comes from who has the zone, however it sets its flags.
+        // Also without AA: an answer that is not from a cache comes from a server of the zone.
         let by = Some(server);
         let mut says_zone = false;
         for rrset in response.rrsets(Section::Answer) {
@@ -100,27 +99,27 @@ impl Survey {
             }
             says_zone = true;
         }
-        // DS is asked for above the zone, so it does not tell where a zone begins.
+        // DS is asked of the zone above, so it does not show a zone.
         if !says_zone && response.qtype != Rtype::DS && !response.rrsets(Section::Answer).is_empty() {
-            self.room.insert(&mut self.loose, (response.qname.clone(), server));
+            self.memory_bound.insert(&mut self.unassigned, (response.qname.clone(), server));
         }
     }
 
-    /// What any RRset tells, wherever it stands: name servers, addresses, who signed.
+    /// Learns from an RRset of any section: name servers, addresses, signers.
     fn learn_rrset(&mut self, server: IpAddr, rrset: &Rrset) {
-        let Self { zones, addresses, room, .. } = self;
+        let Self { zones, addresses, memory_bound, .. } = self;
         match rrset.kind.rtype {
             Rtype::NS => {
                 let Some(known) = zones.get_mut(&rrset.owner) else { return };
-                rrset.targets().for_each(|target| room.insert(&mut known.name_servers, target));
+                rrset.targets().for_each(|target| memory_bound.insert(&mut known.name_servers, target));
             }
             Rtype::A | Rtype::AAAA => {
-                if !addresses.contains_key(&rrset.owner) && !room.take() {
+                if !addresses.contains_key(&rrset.owner) && !memory_bound.take() {
                     return;
                 }
                 let known = addresses.entry(rrset.owner.clone()).or_default();
                 let found = rrset.rdatas.iter().filter_map(|rdata| address(rdata));
-                found.for_each(|address| room.insert(known, address));
+                found.for_each(|address| memory_bound.insert(known, address));
             }
             Rtype::RRSIG => {
                 let signer = rrset.signer().map(|signer| signer.to_canonical());
@@ -132,39 +131,39 @@ impl Survey {
         }
     }
 
-    /// Notes that there is a zone, and who answered for it.
+    /// Notes a zone and a server that answered for it.
     pub(super) fn zone(&mut self, apex: &Name, by: Option<IpAddr>) {
-        let Self { zones, room, .. } = self;
-        if zones.contains_key(apex) || room.take() {
+        let Self { zones, memory_bound, .. } = self;
+        if zones.contains_key(apex) || memory_bound.take() {
             let known = zones.entry(apex.clone()).or_default();
-            by.into_iter().for_each(|server| room.insert(&mut known.answered, server));
+            by.into_iter().for_each(|server| memory_bound.insert(&mut known.answered, server));
         }
     }
 
     /// What there is.
     #[must_use]
     pub fn finish(self) -> Map {
-        let Self { zones, addresses, referrals, loose, probed, room } = self;
-        let mut map = Map { places: BTreeMap::new(), addresses, probed, over_bound: room.over_bound };
+        let Self { zones, addresses, referrals, unassigned, probed, memory_bound } = self;
+        let mut map = Map { zones: BTreeMap::new(), addresses, probed, over_bound: memory_bound.over_bound };
         for (apex, known) in zones {
             let listed = known.name_servers.iter().filter_map(|name| map.addresses.get(name)).flatten().copied();
             let mut servers: BTreeSet<IpAddr> = listed.collect();
             servers.extend(&known.answered);
-            let Known { answered, name_servers } = known;
-            map.places.insert(apex, Place { servers, answered, name_servers, is_made: false });
+            let ZoneEvidence { answered, name_servers } = known;
+            map.zones.insert(apex, MappedZone { servers, answered, name_servers, is_made: false });
         }
         for (cut, server) in &referrals {
-            settle_referral(&mut map, cut, *server);
+            assign_referral(&mut map, cut, *server);
         }
-        for (owner, server) in &loose {
-            settle_loose(&mut map, owner, *server);
+        for (owner, server) in &unassigned {
+            assign_unassigned(&mut map, owner, *server);
         }
         map
     }
 }
 
-/// Whose referral it is: that of the nearest zone above, if nothing is known against it.
-fn settle_referral(map: &mut Map, cut: &Name, server: IpAddr) {
+/// Assigns a referral to the nearest zone above, unless something speaks against it.
+fn assign_referral(map: &mut Map, cut: &Name, server: IpAddr) {
     if map.is_upward(cut, server) {
         return;
     }
@@ -173,37 +172,37 @@ fn settle_referral(map: &mut Map, cut: &Name, server: IpAddr) {
     let labels = cut.as_ref().label_count();
     match above {
         Some(above) if !above.as_ref().is_root() || labels < 2 || is_by_root(map) => map.add_server(&above, server),
-        // Only the root itself is known above, and this is none of its servers: a zone is missing in between.
+        // Only the root is known above, and this is not a root server: a zone between them is missing.
         _ if labels >= 2 && !is_by_root(map) => {
             if let Some(parent) = cut.as_ref().parent() {
-                map.make(&parent.to_name(), server);
+                map.invent_zone(&parent.to_name(), server);
             }
         }
-        _ => map.make(&Name::root(), server),
+        _ => map.invent_zone(&Name::root(), server),
     }
 }
 
-/// Where an answer is from that names no zone: from the nearest that is known, if that is no top-level domain whose
-/// server this is not.
-fn settle_loose(map: &mut Map, owner: &Name, server: IpAddr) {
+/// Assigns an answer that names no zone: to the nearest known zone, unless that is a top-level domain with other
+/// servers.
+fn assign_unassigned(map: &mut Map, owner: &Name, server: IpAddr) {
     let nearest = map.at_or_above(owner).cloned();
     if let Some(apex) = nearest
         && (apex.as_ref().label_count() >= 2 || map.has_server(&apex, server))
     {
         return map.add_server(&apex, server);
     }
-    map.make(&likely_apex(owner), server);
+    map.invent_zone(&likely_apex(owner), server);
 }
 
-/// The zone that a name is likely to be in: two labels, or three where the second is as short as in `co.uk`.
+/// The likely zone of a name: the last two labels, or three if the second one is short, as in `co.uk`.
 fn likely_apex(owner: &Name) -> Name {
     let labels: Vec<&[u8]> = owner.as_ref().labels().collect();
     let is_short = |from_right: usize, most: usize| {
         labels.len().checked_sub(from_right).is_some_and(|at| labels[at].len() <= most)
     };
-    let kept = if labels.len() >= 3 && is_short(1, 2) && is_short(2, 3) { 3 } else { 2 };
+    let label_count = if labels.len() >= 3 && is_short(1, 2) && is_short(2, 3) { 3 } else { 2 };
     let name = owner.as_ref();
-    name.strip(labels.len().saturating_sub(kept)).unwrap_or(name).to_name()
+    name.strip(labels.len().saturating_sub(label_count)).unwrap_or(name).to_name()
 }
 
 /// The address in the rdata of A or AAAA.
@@ -219,15 +218,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_is_room_for_so_many_names_and_others_are_counted() {
-        let mut room = Room { taken: SURVEYED_NAMES_MAX - 1, over_bound: 0 };
+    fn names_beyond_the_memory_bound_are_counted() {
+        let mut memory_bound = MemoryBound { used: SURVEYED_NAMES_MAX - 1, over_bound: 0 };
         let mut known = BTreeSet::new();
-        [1, 1, 2, 3, 1].into_iter().for_each(|one| room.insert(&mut known, one));
-        assert_eq!((known.len(), room.over_bound), (1, 2));
+        [1, 1, 2, 3, 1].into_iter().for_each(|one| memory_bound.insert(&mut known, one));
+        assert_eq!((known.len(), memory_bound.over_bound), (1, 2));
     }
 
     #[test]
-    fn a_name_without_a_zone_is_given_a_likely_one() {
+    fn names_without_a_zone_get_a_likely_one() {
         for (owner, apex) in [
             ("www.example.com.", "example.com."),
             ("example.com.", "example.com."),

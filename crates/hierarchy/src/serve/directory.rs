@@ -1,7 +1,7 @@
 //! Which address serves which zones.
 //!
-//! Zones are numbers, in canonical order of their apexes. Addresses that serve the same zones share one list of them:
-//! a hundred thousand zones with four addresses each take some tens of megabytes.
+//! Zones have numbers, in canonical order of their apexes. Addresses with the same zones share one list. So 100,000
+//! zones with four addresses each take some tens of megabytes.
 
 use crate::ServerBehavior;
 use std::collections::{BTreeMap, HashMap};
@@ -10,13 +10,13 @@ use wire::name::{Name, NameRef};
 use wire::number::Rtype;
 use zone::set::{SetVersion, Zone};
 
-/// See the module.
+/// Maps addresses to zones; see the module.
 #[derive(Debug, Default)]
 pub struct Directory {
     apexes: Vec<Name>,
-    /// In the order of addresses.
+    /// In order of addresses.
     servers: Vec<Server>,
-    /// Numbers of zones, ascending.
+    /// Lists of zone numbers, ascending.
     lists: Vec<Box<[u32]>>,
 }
 
@@ -28,15 +28,15 @@ struct Server {
 }
 
 /// The zone that answers a question.
-pub(super) struct Found<'a> {
+pub(super) struct ServedZone<'a> {
     pub(super) zone: Zone<'a>,
     /// Its number.
     pub(super) number: usize,
 }
 
 impl Directory {
-    /// Of zones and the addresses of their servers; no zone may be there twice. Servers without a behavior answer as
-    /// ours does.
+    /// From the zones and the addresses of their servers, without duplicate zones. Servers without an entry in
+    /// `behaviors` answer as ours does.
     pub(super) fn new(mut zones: Vec<(Name, Vec<IpAddr>)>, behaviors: &BTreeMap<IpAddr, ServerBehavior>) -> Self {
         let behaviors: BTreeMap<IpAddr, ServerBehavior> =
             behaviors.iter().map(|(address, behavior)| (address.to_canonical(), *behavior)).collect();
@@ -45,19 +45,19 @@ impl Directory {
         let mut apexes = Vec::with_capacity(zones.len());
         for (number, (apex, addresses)) in (0..).zip(zones) {
             apexes.push(apex);
-            // A server that is asked over a mapped address is asked over IPv4.
+            // An IPv4-mapped address counts as IPv4.
             served.extend(addresses.into_iter().map(|address| (address.to_canonical(), number)));
         }
         served.sort_unstable();
         served.dedup();
         let (mut servers, mut lists, mut known) = (Vec::new(), Vec::new(), HashMap::new());
-        for of_one in served.chunk_by(|(one, _), (other, _)| one == other) {
-            let list: Box<[u32]> = of_one.iter().map(|&(_, zone)| zone).collect();
+        for of_server in served.chunk_by(|(one, _), (other, _)| one == other) {
+            let list: Box<[u32]> = of_server.iter().map(|&(_, zone)| zone).collect();
             let number = *known.entry(list).or_insert_with_key(|list| {
                 lists.push(list.clone());
                 lists.len() as u32 - 1
             });
-            let address = of_one[0].0;
+            let address = of_server[0].0;
             let behavior = behaviors.get(&address).copied().unwrap_or_default();
             servers.push(Server { address, list: number, behavior });
         }
@@ -65,25 +65,25 @@ impl Directory {
         Self { apexes, servers, lists }
     }
 
-    /// How many zones there are.
+    /// Number of zones.
     #[must_use]
     pub fn zone_count(&self) -> usize {
         self.apexes.len()
     }
 
-    /// How many addresses have a server.
+    /// Number of addresses with a server.
     #[must_use]
     pub fn server_count(&self) -> usize {
         self.servers.len()
     }
 
-    /// The apex of a zone.
+    /// Apex of a zone.
     #[must_use]
     pub fn apex(&self, zone: usize) -> &Name {
         &self.apexes[zone]
     }
 
-    /// How many zones there are above one.
+    /// Number of zones above a zone.
     #[must_use]
     pub fn level(&self, zone: usize) -> usize {
         self.zones_above(self.apexes[zone].as_ref()) - 1
@@ -95,7 +95,7 @@ impl Directory {
         self.servers[server].address
     }
 
-    /// How a server answers.
+    /// Behavior of a server.
     #[must_use]
     pub(super) fn behavior(&self, server: usize) -> ServerBehavior {
         self.servers[server].behavior
@@ -113,22 +113,22 @@ impl Directory {
         self.servers.binary_search_by_key(&address, |server| server.address).ok()
     }
 
-    /// How many zones there are from the root down to the one that a name is in.
+    /// Number of zones from the root down to the one that contains a name.
     #[must_use]
     pub fn zones_above(&self, name: NameRef<'_>) -> usize {
         let names = std::iter::successors(Some(name), |name| name.parent());
         names.filter(|name| self.apexes.binary_search_by(|apex| apex.as_ref().cmp(name)).is_ok()).count()
     }
 
-    /// The zone that a server answers a question from: of its zones the one with the longest apex at or above the name;
-    /// for DS at an apex one above it, when it is there (RFC 4035 3.1.4.1).
+    /// The zone from which a server answers: of its zones, the one with the longest apex at or above the name. For DS
+    /// at an apex, the parent zone if the server has it (RFC 4035 3.1.4.1).
     pub(super) fn zone_for<'a>(
         &self,
         set: SetVersion<'a>,
         server: usize,
         qname: NameRef<'_>,
         qtype: Rtype,
-    ) -> Option<Found<'a>> {
+    ) -> Option<ServedZone<'a>> {
         let list = &self.lists[self.servers[server].list as usize];
         let above = || qname.parent().and_then(|parent| self.nearest(set, list, parent));
         match qtype {
@@ -137,14 +137,14 @@ impl Directory {
         }
     }
 
-    /// Goes from one zone above a name to the next until one is in the list.
-    fn nearest<'a>(&self, set: SetVersion<'a>, list: &[u32], name: NameRef<'_>) -> Option<Found<'a>> {
+    /// Walks up the zones above a name until one is in the list.
+    fn nearest<'a>(&self, set: SetVersion<'a>, list: &[u32], name: NameRef<'_>) -> Option<ServedZone<'a>> {
         let mut zone = set.find(name)?;
         loop {
             let apex = zone.apex();
             let found = list.binary_search_by(|&number| self.apexes[number as usize].as_ref().cmp(&apex));
-            if let Ok(place) = found {
-                return Some(Found { zone, number: list[place] as usize });
+            if let Ok(index) = found {
+                return Some(ServedZone { zone, number: list[index] as usize });
             }
             zone = set.find(apex.parent()?)?;
         }

@@ -1,26 +1,26 @@
-//! Every server of a hierarchy in one process: which zone answers depends on the address that was asked.
+//! Every server of a hierarchy in one process: the queried address decides which zone answers.
 //!
 //! ```text
-//!   Folder --> Emulation (zones, directory) --> Emulator, one a thread --> bytes
+//!   Folder --> Emulation (zones, directory) --> Emulator, one per thread --> bytes
 //!                                                     \--> Tally
 //! ```
 //!
-//! No sockets and no clock: whoever has them says what came to which address, and when.
+//! It has no sockets and no clock: the caller passes each message with its address and time.
 
-// Zone files to zones; who serves them.
+// Loading zones; mapping addresses to zones.
 mod directory;
 mod load;
 
-// Bytes to bytes, and what is counted; by servers under test, if there are some.
+// Answering, counting, and servers under test.
 mod backend;
 mod emulator;
-mod near;
+mod near_composer;
 mod responder;
 mod tally;
 
 pub use backend::Backend;
 pub use directory::Directory;
-pub use emulator::{Asked, Emulator};
+pub use emulator::{Emulator, ServerMessage};
 pub use load::Emulation;
-pub use tally::{Stranger, Tally, Told, Upstream};
+pub use tally::{Tally, TallyReport, UnnamedAddress, Upstream};
 pub use zone::answer::{AnswerKind, Transport};

@@ -1,7 +1,7 @@
-//! Answers as a server gave them that does otherwise than ours: the whole answer of the zone, put together its way.
+//! Answers like a server that behaves differently from ours: takes our complete answer and composes it in the way of
+//! that server.
 
-use super::emulator::context;
-use super::near::Near;
+use super::near_composer::NearComposer;
 use crate::ServerBehavior;
 use wire::builder::MessageBuilder;
 use wire::compose::{Composer, EdnsOut, Full};
@@ -9,20 +9,20 @@ use wire::limits::MESSAGE_BYTES_MAX;
 use wire::name::Name;
 use wire::number::{Class, Rtype};
 use wire::parse::{Message, Parsed, Request, Section, parse_request};
-use zone::answer::{AnswerKind, Answered, Transport, answer_from};
+use zone::answer::{AnswerContext, AnswerKind, Chaos, ResponseInfo, Servable, Transport, answer_from};
 use zone::set::{SetVersion, Zone};
 
-/// Bytes of a record without its rdata, its owner a pointer.
+/// Size of a record without its rdata, with a pointer as owner.
 const RECORD_BYTES: usize = 12;
 
-/// Answers as an emulated server would, with room for whole answers.
+/// Answers like an emulated server. Has buffers for complete answers.
 pub(super) struct Responder {
-    whole: Vec<u8>,
+    complete: Vec<u8>,
     name_servers: Vec<u8>,
 }
 
-/// Where an answer comes from, and what is asked.
-pub(super) struct Matter<'m, 'a> {
+/// The source of an answer, and the question.
+pub(super) struct AnswerSource<'m, 'a> {
     pub(super) set: SetVersion<'a>,
     pub(super) zone: &'m Zone<'a>,
     pub(super) request: &'m Request<'m>,
@@ -32,17 +32,17 @@ pub(super) struct Matter<'m, 'a> {
 
 impl Default for Responder {
     fn default() -> Self {
-        let room = || vec![0; MESSAGE_BYTES_MAX];
-        Self { whole: room(), name_servers: room() }
+        let buffer = || vec![0; MESSAGE_BYTES_MAX];
+        Self { complete: buffer(), name_servers: buffer() }
     }
 }
 
 impl Responder {
-    /// Writes the answer as the server would; `None` when its behavior does not affect this answer.
-    pub(super) fn answer(&mut self, matter: &Matter<'_, '_>, out: &mut [u8]) -> Option<Answered> {
-        let Matter { set, zone, request, transport, behavior } = *matter;
+    /// Writes the answer as the server would. `None` if its behavior does not affect this answer.
+    pub(super) fn answer(&mut self, source: &AnswerSource<'_, '_>, out: &mut [u8]) -> Option<ResponseInfo> {
+        let AnswerSource { set, zone, request, transport, behavior } = *source;
         let context = context(Transport::Tcp, behavior);
-        let answered = answer_from(set, Some(zone), request, &context, &mut self.whole);
+        let answered = answer_from(set, Some(zone), request, &context, &mut self.complete);
         let is_stream = transport == Transport::Tcp;
         let qtype = request.question.as_ref()?.qtype;
         let (has_ns, is_affected) = match answered.kind {
@@ -58,14 +58,14 @@ impl Responder {
         if !is_affected && !is_any {
             return None;
         }
-        let message = Message::parse(&self.whole[..answered.len]).ok()?;
+        let message = Message::parse(&self.complete[..answered.len]).ok()?;
         let [mut answer, mut authority, mut additional] = Section::ALL.map(|section| rrsets(&message, section));
         if is_any {
             answer = all_of(zone, request);
         }
         let is_answered = answer.iter().any(|rrset| rrset.is(zone, Rtype::NS));
         if has_ns && !is_answered || is_any && is_answered {
-            let [ns, _, addresses] = name_servers(matter, &mut self.name_servers)?;
+            let [ns, _, addresses] = name_servers(source, &mut self.name_servers)?;
             authority.extend(ns.into_iter().filter(|_| !is_answered));
             let is_there = |new: &Rrset| answer.iter().chain(&additional).any(|known| known.is_same(new));
             let new: Vec<_> = addresses.into_iter().filter(|new| !is_there(new)).collect();
@@ -75,63 +75,63 @@ impl Responder {
         if is_referral && behavior.glue_in_order {
             order_glue(&authority, &mut additional);
         }
-        let edns = request.edns.as_ref().map(|asked| EdnsOut {
+        let edns = request.edns.as_ref().map(|opt| EdnsOut {
             payload: behavior.datagram_bytes_max(),
-            dnssec_ok: asked.dnssec_ok,
+            dnssec_ok: opt.dnssec_ok,
             ..EdnsOut::default()
         });
         let reserved = edns.as_ref().map_or(0, EdnsOut::byte_count);
-        let bytes_max = bytes_max(matter);
-        let paper = if behavior.points_near {
+        let bytes_max = bytes_max(source);
+        let response = if behavior.points_near {
             let first = (answered.rcode, message.header().aa);
-            Paper::Near(Near::new(out, bytes_max, reserved, request, first))
+            ResponseWriter::Near(NearComposer::new(out, bytes_max, reserved, request, first))
         } else {
             let mut composer = Composer::new(out, bytes_max);
             composer.reserve(reserved);
             composer.start_response(request, answered.rcode, message.header().aa);
-            Paper::Ours(composer)
+            ResponseWriter::Ours(composer)
         };
-        let mut writer = Writer { paper, behavior };
+        let mut writer = Writer { response, behavior };
         let pushed = if is_any { writer.push_any(&answer) } else { writer.push(Section::Answer, &answer) };
         if pushed.and_then(|()| writer.push(Section::Authority, &authority)).is_ok() {
             let needed = authority.first().filter(|_| is_referral && !behavior.glue_in_order);
-            // Of an answer to ANY that is cut short the name servers may be missing.
-            if !is_any || !writer.paper.is_truncated() {
+            // A truncated answer to ANY may lack the name servers.
+            if !is_any || !writer.response.is_truncated() {
                 writer.push_addresses(&additional, needed);
             }
         } else {
-            writer.paper.truncate_all();
+            writer.response.truncate_all();
         }
-        let truncated = writer.paper.is_truncated();
-        Some(Answered { len: writer.paper.finish(edns.as_ref()), truncated, ..answered })
+        let truncated = writer.response.is_truncated();
+        Some(ResponseInfo { len: writer.response.finish(edns.as_ref()), truncated, ..answered })
     }
 }
 
-/// The most that may be sent, as our server reckons, with the bound of this one.
-fn bytes_max(matter: &Matter<'_, '_>) -> usize {
-    match matter.transport {
+/// The size limit: the one of our server, with the largest datagram of this one.
+fn bytes_max(source: &AnswerSource<'_, '_>) -> usize {
+    match source.transport {
         Transport::Tcp => MESSAGE_BYTES_MAX,
         Transport::Udp => {
             // RFC 6891 6.2.3, RFC 1035 4.2.1.
-            let taken = matter.request.edns.as_ref().map_or(512, |edns| edns.payload_bytes());
-            taken.min(usize::from(matter.behavior.datagram_bytes_max())).max(512)
+            let payload_bytes = source.request.edns.as_ref().map_or(512, |edns| edns.payload_bytes());
+            payload_bytes.min(usize::from(source.behavior.datagram_bytes_max())).max(512)
         }
     }
 }
 
-/// What the zone answers when it is asked for its own name servers.
-fn name_servers(matter: &Matter<'_, '_>, room: &mut [u8]) -> Option<[Vec<Rrset>; 3]> {
-    let Matter { set, zone, request, behavior, .. } = *matter;
+/// The answer of the zone for its own NS records.
+fn name_servers(source: &AnswerSource<'_, '_>, buffer: &mut [u8]) -> Option<[Vec<Rrset>; 3]> {
+    let AnswerSource { set, zone, request, behavior, .. } = *source;
     let query =
         MessageBuilder::query(0, zone.apex(), Rtype::NS).edns(behavior.datagram_bytes_max(), request.dnssec_ok());
     let query = query.build();
-    let Parsed::Request(asked) = parse_request(&query) else { return None };
-    let answered = answer_from(set, Some(zone), &asked, &context(Transport::Tcp, behavior), room);
-    let message = Message::parse(&room[..answered.len]).ok()?;
+    let Parsed::Request(ns_request) = parse_request(&query) else { return None };
+    let answered = answer_from(set, Some(zone), &ns_request, &context(Transport::Tcp, behavior), buffer);
+    let message = Message::parse(&buffer[..answered.len]).ok()?;
     Some(Section::ALL.map(|section| rrsets(&message, section)))
 }
 
-/// Records of one owner and type; the signatures over one type are one.
+/// Records of one owner and type. Signatures that cover the same type are one RRset.
 struct Rrset {
     owner: Name,
     rtype: Rtype,
@@ -154,7 +154,7 @@ impl Rrset {
     }
 }
 
-/// What a signature is over.
+/// The type that a signature covers.
 fn covered(rtype: Rtype, rdata: &[u8]) -> Rtype {
     match rdata[..] {
         [high, low, ..] if rtype == Rtype::RRSIG => Rtype(u16::from_be_bytes([high, low])),
@@ -162,7 +162,7 @@ fn covered(rtype: Rtype, rdata: &[u8]) -> Rtype {
     }
 }
 
-/// The RRsets of a section in their order, without OPT.
+/// The RRsets of a section in order, without OPT.
 fn rrsets(message: &Message<'_>, section: Section) -> Vec<Rrset> {
     let mut all: Vec<Rrset> = Vec::new();
     for record in message.records(section).map_while(Result::ok).filter(|record| !record.rtype.is_meta()) {
@@ -183,18 +183,18 @@ fn rrsets(message: &Message<'_>, section: Section) -> Vec<Rrset> {
     all
 }
 
-/// Brings the addresses of a referral into the order of its name servers.
+/// Sorts the addresses of a referral into the order of its name servers.
 fn order_glue(authority: &[Rrset], additional: &mut [Rrset]) {
     let ns = authority.iter().find(|rrset| rrset.rtype == Rtype::NS);
     let targets: Vec<&[u8]> = ns.into_iter().flat_map(|ns| &ns.rdatas).map(Vec::as_slice).collect();
-    let place = |rrset: &Rrset| {
+    let position = |rrset: &Rrset| {
         let owner = rrset.owner.as_ref();
-        targets.iter().position(|target| wire::name::NameRef::from_octets(target).is_ok_and(|target| target == owner))
+        targets.iter().position(|target| wire::name::NameRef::from_bytes(target).is_ok_and(|target| target == owner))
     };
-    additional.sort_by_cached_key(|rrset| place(rrset).unwrap_or(usize::MAX));
+    additional.sort_by_cached_key(|rrset| position(rrset).unwrap_or(usize::MAX));
 }
 
-/// All RRsets of the name that was asked for: SOA, signatures, the others.
+/// All RRsets of the queried name: SOA, signatures, the others.
 fn all_of(zone: &Zone<'_>, request: &Request<'_>) -> Vec<Rrset> {
     let mut all: Vec<Rrset> = Vec::new();
     let Some(question) = &request.question else { return all };
@@ -216,14 +216,14 @@ fn all_of(zone: &Zone<'_>, request: &Request<'_>) -> Vec<Rrset> {
     all
 }
 
-/// What a response is written with.
+/// The composer of a response.
 #[expect(clippy::large_enum_variant, reason = "one at a time, on the stack")]
-enum Paper<'b> {
+enum ResponseWriter<'b> {
     Ours(Composer<'b>),
-    Near(Near<'b>),
+    Near(NearComposer<'b>),
 }
 
-impl Paper<'_> {
+impl ResponseWriter<'_> {
     fn set_tc(&mut self) {
         match self {
             Self::Ours(composer) => composer.set_tc(),
@@ -260,9 +260,9 @@ impl Paper<'_> {
     }
 }
 
-/// Puts RRsets into a response.
+/// Adds RRsets to a response.
 struct Writer<'b> {
-    paper: Paper<'b>,
+    response: ResponseWriter<'b>,
     behavior: ServerBehavior,
 }
 
@@ -270,53 +270,72 @@ impl Writer<'_> {
     fn push_one(&mut self, section: Section, rrset: &Rrset) -> Result<(), Full> {
         let Rrset { owner, rtype, ttl, rdatas, .. } = rrset;
         let rdatas = rdatas.iter().map(Vec::as_slice);
-        match &mut self.paper {
-            Paper::Ours(composer) => composer.push_rrset(section, owner.as_ref(), *rtype, Class::IN, *ttl, rdatas),
-            Paper::Near(near) => near.push_rrset(section, (owner.as_ref(), *rtype, *ttl), rdatas),
+        match &mut self.response {
+            ResponseWriter::Ours(composer) => {
+                composer.push_rrset(section, owner.as_ref(), *rtype, Class::IN, *ttl, rdatas)
+            }
+            ResponseWriter::Near(near) => near.push_rrset(section, (owner.as_ref(), *rtype, *ttl), rdatas),
         }
     }
 
-    /// Fills a section; an error says that the response is to be emptied.
+    /// Fills a section. On an error, the response must be emptied.
     fn push(&mut self, section: Section, rrsets: &[Rrset]) -> Result<(), Full> {
-        // Without signatures first: of what is truncated they go before what they are about.
+        // First without signatures: they are dropped first from a truncated response.
         let (signatures, plain): (Vec<_>, Vec<_>) = rrsets.iter().partition(|rrset| rrset.rtype == Rtype::RRSIG);
         for rrset in plain.into_iter().chain(signatures) {
             match self.push_one(section, rrset) {
                 Err(full) if !self.behavior.keeps_what_fits => return Err(full),
-                Err(_) => self.paper.set_tc(),
+                Err(_) => self.response.set_tc(),
                 Ok(()) => {}
             }
         }
         Ok(())
     }
 
-    /// Fills the answer section with all that a name has, as far as it fits; its signatures are one RRset, as their
-    /// owner and type are.
+    /// Fills the answer section with all records of a name that fit. Its signatures are one RRset, because they have
+    /// one owner and type.
     fn push_any(&mut self, rrsets: &[Rrset]) -> Result<(), Full> {
         let is_signature = |rrset: &&Rrset| rrset.rtype == Rtype::RRSIG;
         let bytes = |rrset: &Rrset| rrset.rdatas.iter().map(|rdata| RECORD_BYTES + rdata.len()).sum::<usize>();
         let mut signatures: usize = rrsets.iter().filter(is_signature).map(bytes).sum();
         for rrset in rrsets {
-            let has_room = !is_signature(&rrset) || signatures <= self.paper.bytes_left();
+            let has_room = !is_signature(&rrset) || signatures <= self.response.bytes_left();
             if is_signature(&rrset) {
                 signatures -= bytes(rrset);
             }
             if !has_room || self.push_one(Section::Answer, rrset).is_err() {
-                self.paper.set_tc();
+                self.response.set_tc();
                 return if self.behavior.keeps_what_fits { Ok(()) } else { Err(Full) };
             }
         }
         Ok(())
     }
 
-    /// Fills the additional section with what fits; what is at or below a zone cut is `needed`.
+    /// Fills the additional section with what fits. Glue at or below the cut is `needed`.
     fn push_addresses(&mut self, rrsets: &[Rrset], needed: Option<&Rrset>) {
         for rrset in rrsets {
             let is_needed = needed.is_some_and(|cut| rrset.owner.as_ref().is_at_or_below(cut.owner.as_ref()));
             if self.push_one(Section::Additional, rrset).is_err() && is_needed && rrset.is_address() {
                 // RFC 9471 3.1.
-                self.paper.set_tc();
+                self.response.set_tc();
             }
         }
+    }
+}
+
+/// A plain server with common sizes: no cookies and no NSID, so equal queries get equal answers. The behavior sets the
+/// size of datagrams.
+pub(super) fn context(transport: Transport, behavior: ServerBehavior) -> AnswerContext<'static> {
+    AnswerContext {
+        transport,
+        udp_bytes_max: behavior.datagram_bytes_max(),
+        payload: behavior.datagram_bytes_max(),
+        nsid: None,
+        cookie: None,
+        keepalive: None,
+        padding_block: 0,
+        chaos: Chaos { id_server: None, version: None },
+        zone_state: &|_| Servable::Ready,
+        tsig_reserve: 0,
     }
 }

@@ -1,4 +1,4 @@
-//! The key of a zone, and what is published of it.
+//! The key of a zone, and its DNSKEY and DS records.
 
 use super::Validity;
 use crate::limits::RRSIG_BYTES_MAX;
@@ -8,8 +8,7 @@ use wire::name::{Name, NameRef};
 use wire::number::Rtype;
 use zone::Record;
 
-/// Ed25519 (RFC 8080 5): its signatures take no random number, so that the same zones under the same key are the same
-/// bytes.
+/// Ed25519 (RFC 8080 5). Its signatures need no random number, so the same zones and key give the same bytes.
 const ALGORITHM: u8 = 15;
 /// SHA-256 (RFC 4509).
 const DIGEST_TYPE: u8 = 2;
@@ -17,7 +16,7 @@ const DIGEST_TYPE: u8 = 2;
 const FLAGS: u16 = 257;
 /// RFC 4034 2.1.2.
 const PROTOCOL: u8 = 3;
-/// What a zone's own key is derived for.
+/// Context of the derivation of a zone's key.
 const PURPOSE: &[u8] = b"catlab zone key 1 ";
 
 /// The key of one zone.
@@ -29,7 +28,7 @@ pub struct ZoneKey {
 }
 
 impl ZoneKey {
-    /// The key that a zone has under a key of the laboratory.
+    /// Derives the key of a zone from the lab's key.
     #[must_use]
     pub fn derive(lab_key: &[u8; 32], apex: NameRef<'_>) -> Self {
         let apex = apex.to_canonical();
@@ -40,7 +39,8 @@ impl ZoneKey {
     }
 
     /// # Panics
-    /// The seed has not 32 bytes.
+    ///
+    /// The seed does not have 32 bytes.
     fn from_seed(seed: &[u8], apex: Name) -> Self {
         let pair = Ed25519KeyPair::from_seed_unchecked(seed).expect("a seed of 32 bytes");
         let mut dnskey = FLAGS.to_be_bytes().to_vec();
@@ -56,7 +56,7 @@ impl ZoneKey {
         &self.dnskey
     }
 
-    /// The rdata of the DS record that names it (RFC 4034 5).
+    /// The rdata of its DS record (RFC 4034 5).
     #[must_use]
     pub fn ds(&self) -> Vec<u8> {
         let mut context = digest::Context::new(&digest::SHA256);
@@ -68,14 +68,14 @@ impl ZoneKey {
         ds
     }
 
-    /// The RRSIG of one RRset, whose records have one owner, type and TTL and are in canonical order with no two equal
-    /// (RFC 4034 3, 6).
+    /// The RRSIG of an RRset. Its records must have the same owner, type and TTL, in canonical order and without
+    /// duplicates (RFC 4034 3, 6).
     #[must_use]
     pub(super) fn sign(&self, rrset: &[Record], validity: Validity) -> Option<Record> {
         let Record { owner, rtype, ttl, .. } = rrset.first()?;
         let mut rdata = Vec::with_capacity(RRSIG_BYTES_MAX);
         rdata.extend_from_slice(&rtype.0.to_be_bytes());
-        // RFC 4034 3.1.3: neither the root label nor an asterisk counts.
+        // RFC 4034 3.1.3: the root label and an asterisk do not count.
         let labels = owner.as_ref().label_count() - usize::from(owner.as_ref().is_wildcard());
         rdata.extend_from_slice(&[ALGORITHM, labels as u8]);
         rdata.extend_from_slice(&ttl.to_be_bytes());
@@ -103,8 +103,8 @@ impl ZoneKey {
 
 /// RFC 4034 appendix B.
 fn key_tag(dnskey: &[u8]) -> u16 {
-    let place = |(at, byte): (usize, &u8)| if at % 2 == 0 { u32::from(*byte) << 8 } else { u32::from(*byte) };
-    let sum: u32 = dnskey.iter().enumerate().map(place).sum();
+    let shifted = |(at, byte): (usize, &u8)| if at % 2 == 0 { u32::from(*byte) << 8 } else { u32::from(*byte) };
+    let sum: u32 = dnskey.iter().enumerate().map(shifted).sum();
     (sum + (sum >> 16)) as u16
 }
 
@@ -117,8 +117,8 @@ mod tests {
     }
 
     #[test]
-    fn the_example_of_rfc_8080_is_signed_as_there() {
-        // RFC 8080 6.1, the first: its private key is these digits.
+    fn signatures_match_rfc_8080() {
+        // The first example of RFC 8080 6.1.
         let key = ZoneKey::from_seed(b"82260384628080122645190204142262", "example.com.".parse().unwrap());
         assert_eq!(key.tag, 3613);
         assert_eq!(hex(&key.dnskey[4..]), "974d96a22d224bc01adb915091477d44ccd91c9a41a11430010117d52c59240e");
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn each_zone_has_a_key_of_its_own_and_always_the_same() {
+    fn each_zone_has_its_own_constant_key() {
         let [one, again, other] = ["example.", "EXAMPLE.", "test."]
             .map(|apex| ZoneKey::derive(&[7; 32], apex.parse::<Name>().unwrap().as_ref()));
         assert_eq!((one.dnskey(), one.ds()), (again.dnskey(), again.ds()));

@@ -1,26 +1,27 @@
-//! Zones signed anew, under a key of the laboratory: captured signatures have expired, and a capture has never all of
-//! the proofs that a zone gives.
+//! Signs zones with new keys, because captured signatures have expired, and a capture never has all proofs of a zone.
 //!
 //! ```text
 //!   records without DNSSEC --> + DNSKEY, + DS for each child in the hierarchy --> RRsets --> + NSEC chain --> + RRSIG
 //! ```
 //!
-//! The keys of all zones come from one key of 32 bytes, so that a parent needs nothing of its children but their
-//! names. Trust begins at the zones that have no parent here, the root if it is among them.
+//! The keys of all zones are derived from one key of 32 bytes, so a parent only needs the names of its children. The
+//! zones without a parent in the hierarchy are the trust anchors.
 
 mod denial;
 mod key;
+mod rrsets;
 
 pub use key::ZoneKey;
+use rrsets::Rrsets;
 
-use std::collections::{BTreeMap, BTreeSet};
-use wire::name::{Name, NameRef};
+use std::collections::BTreeSet;
+use wire::name::Name;
 use wire::number::Rtype;
 use zone::Record;
 
 /// TTL of DNSKEY records, in seconds.
 const DNSKEY_TTL: u32 = 3600;
-/// Types that signing makes, or that a change of keys and signatures makes wrong.
+/// Types that signing creates, or that become wrong with new keys and signatures.
 const REPLACED: [Rtype; 9] = [
     Rtype::RRSIG,
     Rtype::NSEC,
@@ -34,7 +35,7 @@ const REPLACED: [Rtype; 9] = [
     Rtype(63),
 ];
 
-/// Whether records of a type are made by signing, in place of those that were there.
+/// Whether signing replaces records of this type.
 #[must_use]
 pub fn is_made_by_signing(rtype: Rtype) -> bool {
     REPLACED.contains(&rtype)
@@ -43,40 +44,40 @@ pub fn is_made_by_signing(rtype: Rtype) -> bool {
 /// One zone.
 #[derive(Clone, Debug)]
 pub struct ZoneRecords {
-    /// Where it begins.
+    /// Its apex.
     pub apex: Name,
-    /// All of its records, glue too.
+    /// All its records, including glue.
     pub records: Vec<Record>,
 }
 
-/// From when until when signatures hold, in seconds of serial arithmetic (RFC 4034 3.1.5).
+/// Validity of signatures, in seconds of serial arithmetic (RFC 4034 3.1.5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Validity {
-    /// Not before.
+    /// Begin.
     pub inception: u32,
-    /// Not after.
+    /// End.
     pub expiration: u32,
 }
 
-/// What resolvers are told to trust.
+/// A trust anchor.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Anchor {
     /// The zone.
     pub zone: Name,
-    /// The rdata of the DS record for its key.
+    /// The rdata of the DS record of its key.
     pub ds: Vec<u8>,
 }
 
-/// What signing a hierarchy gives beside its zones.
+/// The result of signing, besides the signed zones.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Trust {
-    /// Of the zones without a parent here, in canonical order.
+    /// Trust anchors of the zones without a parent here, in canonical order.
     pub anchors: Vec<Anchor>,
-    /// Zones with a parent here that does not delegate them: nothing leads to them, and no DS is anywhere.
+    /// Zones whose parent is here but does not delegate them. They have no DS, and no referral leads to them.
     pub undelegated: Vec<Name>,
 }
 
-/// Signs every zone of a hierarchy in place; `each` is told how many are done.
+/// Signs every zone of a hierarchy in place. Calls `each` with the number of signed zones.
 pub fn sign(zones: &mut [ZoneRecords], lab_key: &[u8; 32], validity: Validity, mut each: impl FnMut(usize)) -> Trust {
     let apexes: BTreeSet<Name> = zones.iter().map(|zone| zone.apex.as_ref().to_canonical()).collect();
     let mut delegated = BTreeSet::new();
@@ -105,7 +106,7 @@ pub fn sign(zones: &mut [ZoneRecords], lab_key: &[u8; 32], validity: Validity, m
     trust
 }
 
-/// Signs one zone; `ds` gives the DS of a delegation that leads to a signed zone.
+/// Signs one zone. `ds` returns the DS of a delegation to a signed zone.
 fn sign_zone(
     zone: &mut ZoneRecords,
     lab_key: &[u8; 32],
@@ -128,20 +129,17 @@ fn sign_zone(
             rrsets.insert((cut, Rtype::DS.0), vec![record]);
         }
     }
-    let places = denial::places(&rrsets, apex.as_ref());
-    for nsec in denial::chain(&rrsets, &places, apex.as_ref()) {
+    let roles = denial::roles(&rrsets, apex.as_ref());
+    for nsec in denial::chain(&rrsets, &roles, apex.as_ref()) {
         rrsets.insert((nsec.owner.clone(), Rtype::NSEC.0), vec![nsec]);
     }
     for ((owner, rtype), records) in rrsets {
-        let is_signed = places.get(&owner).is_some_and(|place| place.signs(Rtype(rtype)));
+        let is_signed = roles.get(&owner).is_some_and(|role| role.signs(Rtype(rtype)));
         let rrsig = if is_signed { key.sign(&records, validity) } else { None };
         zone.records.extend(records);
         zone.records.extend(rrsig);
     }
 }
-
-/// RRsets by owner and type, in canonical order, without what signing replaces.
-type Rrsets = BTreeMap<(Name, u16), Vec<Record>>;
 
 fn rrsets(records: Vec<Record>) -> Rrsets {
     let mut rrsets = Rrsets::new();
@@ -156,7 +154,7 @@ fn rrsets(records: Vec<Record>) -> Rrsets {
             wire::rdata_lowercase(Rtype(*rtype), &mut rdata);
             rdata
         };
-        // One owner, spelled one way, and one TTL (RFC 2181 5.2).
+        // One spelling of the owner and one TTL (RFC 2181 5.2).
         let ttl = records.iter().map(|record| record.ttl).min().unwrap_or_default();
         records.sort_by_cached_key(canonical);
         records.dedup_by(|a, b| wire::rdata_eq(Rtype(*rtype), &a.rdata, &b.rdata));
@@ -166,15 +164,6 @@ fn rrsets(records: Vec<Record>) -> Rrsets {
         }
     }
     rrsets
-}
-
-/// The TTL of negative answers (RFC 9077 3.1): that of the SOA, or its last field if that is less.
-fn negative_ttl(rrsets: &Rrsets, apex: NameRef<'_>) -> u32 {
-    let soa = rrsets.get(&(apex.to_name(), Rtype::SOA.0)).and_then(|records| records.first());
-    soa.map_or(0, |soa| {
-        let minimum = soa.rdata.last_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
-        minimum.min(soa.ttl)
-    })
 }
 
 #[cfg(test)]

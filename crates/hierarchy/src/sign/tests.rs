@@ -1,4 +1,4 @@
-//! Zones that are signed: what has a signature, what the chain goes over.
+//! Tests of signed zones: signatures, and the names in the NSEC chain.
 
 use super::*;
 use zone::text;
@@ -7,7 +7,7 @@ fn name(text: &str) -> Name {
     text.parse().unwrap()
 }
 
-/// A zone out of lines of `OWNER TYPE RDATA`, rdata as bytes in hexadecimal digits.
+/// Makes a zone from lines of owner, type and rdata.
 fn zone(apex: &str, lines: &[(&str, Rtype, &[u8])]) -> ZoneRecords {
     let record = |&(owner, rtype, rdata): &(&str, Rtype, &[u8])| Record {
         owner: name(owner),
@@ -31,7 +31,7 @@ fn types_at(zone: &ZoneRecords, owner: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_cut_has_its_ds_signed_and_what_is_below_it_nothing() {
+fn zone_cuts_have_signed_ds_and_names_below_are_unsigned() {
     let mut zones = [
         zone(
             ".",
@@ -41,7 +41,7 @@ fn a_cut_has_its_ds_signed_and_what_is_below_it_nothing() {
                 ("test.", Rtype::NS, b"\x02ns\x04test\x00"),
                 ("ns.test.", Rtype::A, &[192, 0, 2, 1]),
                 ("other.", Rtype::NS, b"\x02ns\x04test\x00"),
-                // Of another key, and of an old chain.
+                // DS of another key, and an old chain.
                 ("test.", Rtype::DS, &[1, 2, 3, 4]),
                 (".", Rtype::NSEC, b"\x00\x00\x01\x40"),
             ],
@@ -49,9 +49,9 @@ fn a_cut_has_its_ds_signed_and_what_is_below_it_nothing() {
         zone("test.", &[("test.", Rtype::SOA, SOA), ("test.", Rtype::NS, b"\x02ns\x04test\x00")]),
         zone("lost.other.", &[("lost.other.", Rtype::SOA, SOA)]),
     ];
-    let mut told = Vec::new();
-    let trust = sign(&mut zones, &[1; 32], VALID, |count| told.push(count));
-    assert_eq!(told, [1, 2, 3]);
+    let mut counts = Vec::new();
+    let trust = sign(&mut zones, &[1; 32], VALID, |count| counts.push(count));
+    assert_eq!(counts, [1, 2, 3]);
     assert_eq!(types_at(&zones[0], "test."), ["2", "43", "RRSIG(43)", "47", "RRSIG(47)"]);
     assert_eq!(types_at(&zones[0], "ns.test."), ["1"]);
     assert_eq!(types_at(&zones[0], "other."), ["2", "47", "RRSIG(47)"]);
@@ -63,7 +63,7 @@ fn a_cut_has_its_ds_signed_and_what_is_below_it_nothing() {
 }
 
 #[test]
-fn the_chain_is_a_circle_over_what_the_zone_shows() {
+fn the_nsec_chain_is_a_circle_over_all_authoritative_names() {
     let mut zones = [zone(
         "test.",
         &[
@@ -78,7 +78,7 @@ fn the_chain_is_a_circle_over_what_the_zone_shows() {
     sign(&mut zones, &[1; 32], VALID, |_| {});
     let mut printed = Vec::new();
     for record in zones[0].records.iter().filter(|record| record.rtype == Rtype::NSEC) {
-        // The least of the SOA's TTL and its last field.
+        // The lesser of the SOA's TTL and its last field.
         assert_eq!(record.ttl, 60);
         let mut rdata = String::new();
         text::print_rdata(Rtype::NSEC, &record.rdata, &mut rdata);
@@ -92,12 +92,13 @@ fn the_chain_is_a_circle_over_what_the_zone_shows() {
         "k.test. test. RRSIG NSEC CAA",
     ];
     assert_eq!(printed, wanted);
-    let wild = zones[0].records.iter().find(|record| record.owner == name("*.test.") && record.rtype == Rtype::RRSIG);
-    assert_eq!(wild.unwrap().rdata[3], 1, "an asterisk is no label of a signature");
+    let wildcard =
+        zones[0].records.iter().find(|record| record.owner == name("*.test.") && record.rtype == Rtype::RRSIG);
+    assert_eq!(wildcard.unwrap().rdata[3], 1, "an asterisk is no label of a signature");
 }
 
 #[test]
-fn records_that_say_the_same_are_one_and_have_one_ttl() {
+fn equal_records_are_merged_with_one_ttl() {
     let mut zones = [zone(
         "test.",
         &[

@@ -1,7 +1,7 @@
-//! A hierarchy that nobody has: a root, top-level domains, and zones below them, as many as wanted.
+//! Generates a hierarchy: a root, top-level domains, and zones below them.
 //!
-//! The same plan makes the same zones. Each zone has servers of its own, at addresses that no other zone has; they are
-//! named in the zone, so each delegation has glue. The root has the names and addresses of the real one.
+//! The same plan gives the same zones. The servers of a zone have their own addresses and names in the zone, so each
+//! delegation has glue. The root has the names and addresses of the real one.
 
 use crate::limits::{SYNTH_ADDRESSES_MAX, SYNTH_DEPTH_MAX, SYNTH_SERVERS_MAX, ZONES_MAX};
 use crate::roots::ROOT_SERVERS;
@@ -14,44 +14,44 @@ use std::io::{self, BufWriter, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
-/// The file of queries in the folder: one for each zone at the end of a branch, in the format of dnsperf.
+/// The query file in the folder, in the format of dnsperf: one query for each zone without zones below it.
 pub const QUERIES: &str = "queries.txt";
 
-/// The first address of servers of each family: they look like any of the Internet, which some resolvers insist on.
+/// First server address of each family. They look like public addresses, because some resolvers insist on that.
 const FIRST_SERVER: (u32, u128) = (0x1700_0000, 0x2600 << 112);
-/// Addresses of what zones hold: those for benchmarks (RFC 2544), and for documentation (RFC 3849).
+/// First host address of each family: from the ranges for benchmarks (RFC 2544) and documentation (RFC 3849).
 const FIRST_HOST: (u32, u128) = (0xC612_0000, 0x2001_0DB8 << 96);
-/// How many of the former there are.
+/// Number of IPv4 host addresses.
 const HOST_COUNT: u32 = 1 << 17;
 
 /// Families of the addresses of servers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Families {
-    /// IPv4 alone.
+    /// IPv4 only.
     V4,
-    /// IPv6 alone.
+    /// IPv6 only.
     V6,
-    /// An address of each for each server.
+    /// One address of each family per server.
     #[default]
     Both,
 }
 
-/// What is to be made.
+/// The plan of a hierarchy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SynthPlan {
-    /// Zones, the root and top-level domains counted.
+    /// Zones, including the root and the top-level domains.
     pub zone_count: usize,
-    /// Levels, the root and top-level domains counted.
+    /// Levels, including the root and the top-level domains.
     pub depth: usize,
-    /// Top-level domains; without it, the square root of the zones, and all of them where there are two levels.
+    /// Top-level domains. By default the square root of the number of zones, or all zones if there are two levels.
     pub tld_count: Option<usize>,
-    /// Servers of each zone but the root.
+    /// Servers of each zone except the root.
     pub server_count: usize,
-    /// Servers of the root, by their letters.
+    /// Servers of the root, in order of their letters.
     pub root_server_count: usize,
     /// Families of the addresses of servers.
     pub families: Families,
-    /// Decides which zone is below which.
+    /// Decides the parent of each zone.
     pub seed: u64,
 }
 
@@ -69,16 +69,16 @@ impl Default for SynthPlan {
     }
 }
 
-/// What was made.
+/// The generated hierarchy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Synthesized {
-    /// Zones.
+    /// Number of zones.
     pub zone_count: usize,
-    /// Of these: top-level domains.
+    /// Top-level domains among them.
     pub tld_count: usize,
-    /// Addresses of their servers.
+    /// Number of server addresses.
     pub address_count: usize,
-    /// Lines of the file of queries.
+    /// Number of queries.
     pub query_count: usize,
 }
 
@@ -88,11 +88,11 @@ impl SynthPlan {
     /// # Errors
     /// The plan cannot be made, or the folder cannot be written.
     pub fn write(&self, folder: &Path) -> io::Result<Synthesized> {
-        let tld_count = self.check().map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
+        let tld_count = self.check().map_err(|problem| io::Error::new(io::ErrorKind::InvalidInput, problem))?;
         let tree = Tree::new(self, tld_count);
         fs::create_dir_all(folder.join("zones"))?;
         let mut queries = BufWriter::new(File::create(folder.join(QUERIES))?);
-        let mut made = Synthesized { zone_count: self.zone_count, tld_count, address_count: 0, query_count: 0 };
+        let mut synthesized = Synthesized { zone_count: self.zone_count, tld_count, address_count: 0, query_count: 0 };
         let mut entries = Vec::with_capacity(self.zone_count);
         for number in 0..self.zone_count {
             let name = tree.name(number);
@@ -100,18 +100,18 @@ impl SynthPlan {
             fs::write(folder.join(&file), self.zone_text(&tree, number))?;
             if number > 0 && tree.children[number].is_empty() {
                 writeln!(queries, "www.{name} A")?;
-                made.query_count += 1;
+                synthesized.query_count += 1;
             }
             let servers: Vec<_> = self.servers(number).into_iter().map(|(_, address)| address).collect();
-            made.address_count += servers.len();
+            synthesized.address_count += servers.len();
             entries.push(ZoneEntry { name, file, servers });
         }
         queries.flush()?;
         Folder::new(entries).write(folder)?;
-        Ok(made)
+        Ok(synthesized)
     }
 
-    /// Gives how many top-level domains there will be.
+    /// Returns the number of top-level domains.
     fn check(&self) -> Result<usize, String> {
         let within = |what: &str, value: usize, least: usize, most: usize| {
             let fits = (least..=most).contains(&value);
@@ -134,14 +134,14 @@ impl SynthPlan {
         Ok(tld_count)
     }
 
-    /// The servers of a zone: names, each as often as it has addresses.
+    /// The servers of a zone, one entry for each address.
     fn servers(&self, number: usize) -> Vec<(String, IpAddr)> {
         let count = if number == 0 { self.root_server_count } else { self.server_count };
         let mut servers = Vec::new();
-        for place in 0..count {
+        for index in 0..count {
             let (name, addresses) = match number {
-                0 => root_server(place),
-                _ => (format!("ns{}", place + 1), server_addresses(number * self.server_count + place)),
+                0 => root_server(index),
+                _ => (format!("ns{}", index + 1), server_addresses(number * self.server_count + index)),
             };
             let is_wanted = |address: &IpAddr| match self.families {
                 Families::V4 => address.is_ipv4(),
@@ -169,7 +169,7 @@ impl SynthPlan {
         text
     }
 
-    /// The NS RRset of an owner and the addresses of its servers, whose names end with `ending` in this zone.
+    /// The NS RRset of an owner, and the addresses of its servers. Their names end with `ending`.
     fn write_servers(&self, text: &mut String, owner: &str, number: usize, ending: &str) {
         let servers = self.servers(number);
         let mut before = "";
@@ -186,16 +186,16 @@ impl SynthPlan {
 }
 
 /// Appends a line.
-fn line(text: &mut String, words: std::fmt::Arguments<'_>) {
-    // A string takes all that is written.
-    let _written = writeln!(text, "{words}");
+fn line(text: &mut String, arguments: std::fmt::Arguments<'_>) {
+    // Writing into a string cannot fail.
+    let _written = writeln!(text, "{arguments}");
 }
 
 fn rtype(address: &IpAddr) -> &'static str {
     if address.is_ipv4() { "A" } else { "AAAA" }
 }
 
-/// What a zone holds besides its servers and delegations.
+/// The hosts of a zone.
 fn write_hosts(text: &mut String, number: usize) {
     let four = Ipv4Addr::from(FIRST_HOST.0 + number as u32 % HOST_COUNT);
     let six = Ipv6Addr::from(FIRST_HOST.1 + number as u128);
@@ -210,20 +210,20 @@ fn write_hosts(text: &mut String, number: usize) {
 }
 
 /// The name of a server of the root, absolute, and its addresses.
-fn root_server(place: usize) -> (String, Vec<IpAddr>) {
-    let server = ROOT_SERVERS[place];
+fn root_server(index: usize) -> (String, Vec<IpAddr>) {
+    let server = ROOT_SERVERS[index];
     let addresses = server.addresses.iter().filter_map(|text| text.parse().ok()).collect();
     (server.name(), addresses)
 }
 
-/// The addresses of a server by its number, one of each family.
+/// The addresses of a server, one of each family.
 fn server_addresses(number: usize) -> Vec<IpAddr> {
     let four = Ipv4Addr::from(FIRST_SERVER.0 + number as u32);
     let six = Ipv6Addr::from(FIRST_SERVER.1 + number as u128);
     vec![four.into(), six.into()]
 }
 
-/// Which zone is below which: zone 0 is the root, top-level domains come next.
+/// The tree of zones. Zone 0 is the root, followed by the top-level domains.
 struct Tree {
     tld_count: usize,
     parents: Vec<u32>,
@@ -239,9 +239,9 @@ impl Tree {
         let mut levels: Vec<Vec<u32>> = vec![Vec::new(); plan.depth];
         for number in 1..plan.zone_count {
             let mut level = 1;
-            if let Some(place) = number.checked_sub(tld_count + 1) {
-                // The levels in turn, so that each parent is there before its children.
-                level = 2 + place % (plan.depth - 2);
+            if let Some(index) = number.checked_sub(tld_count + 1) {
+                // Levels take turns, so that each parent exists before its children.
+                level = 2 + index % (plan.depth - 2);
                 let above = &levels[level - 1];
                 parents[number] = above[rng.random_range(0..above.len())];
             }

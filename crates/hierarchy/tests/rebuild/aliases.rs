@@ -5,7 +5,7 @@ use hierarchy::construct::{Built, Dnssec};
 use wire::number::Rtype;
 
 #[test]
-fn aliases_lead_each_record_to_its_own_zone() {
+fn records_behind_aliases_are_added_to_their_own_zone() {
     let chain = "AA NOERROR
     www.one.example. IN A
     AN www.one.example. 60 IN CNAME web.two.example.
@@ -40,7 +40,7 @@ fn check_all(built: &Built) {
         std::fs::remove_file(&file).unwrap();
         match output {
             Ok(output) => assert!(output.status.success(), "{}: {text}", zone.apex),
-            Err(_) => println!("skipped: named-checkzone is not installed"),
+            Err(_) => skip::peer("named-checkzone"),
         }
     }
 }
@@ -60,7 +60,7 @@ fn below_dnames(built: &Built) -> Vec<String> {
 }
 
 #[test]
-fn nothing_is_made_up_below_a_dname() {
+fn nothing_is_invented_below_a_dname() {
     // The DNAME has mail and service names below it, a name without a type, and a zone on another server.
     let answers = "AA NOERROR
     example. IN MX
@@ -86,7 +86,7 @@ fn nothing_is_made_up_below_a_dname() {
 
 /// As in public tests of resolvers: a DNAME redirects the whole zone, so its name server would be below the DNAME.
 #[test]
-fn a_zone_that_is_redirected_whole_has_its_name_server_elsewhere() {
+fn a_zone_redirected_by_dname_gets_an_external_name_server() {
     let parent = "NOERROR
     www.example.com. IN A
     AU example.com. 60 IN NS ns.example.com.
@@ -116,7 +116,7 @@ fn a_zone_that_is_redirected_whole_has_its_name_server_elsewhere() {
 }
 
 #[test]
-fn of_name_servers_those_below_a_dname_are_left_out() {
+fn name_servers_below_a_dname_are_skipped() {
     let answers = "AA NOERROR
     example. IN NS
     AN example. 60 IN NS ns.example.

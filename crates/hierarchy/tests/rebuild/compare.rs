@@ -1,4 +1,4 @@
-//! An answer from a rebuilt zone beside the one that was recorded.
+//! Compares an answer from a rebuilt zone with the recorded one.
 
 use crate::recorded::{Exchange, Served};
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,16 +8,16 @@ use wire::parse::{Header, Message, Section};
 use wire::rdata::rdata_lowercase;
 use zone::answer::Transport;
 
-/// What comparing came to.
+/// The result of comparisons.
 #[derive(Default)]
 pub(crate) struct Tally {
-    /// RCODE, AA, TC, and all three sections as sets, TTLs included.
+    /// Equal in RCODE, AA, TC and all three sections as sets, including TTLs.
     pub(crate) same: u64,
-    /// Those that differ in the additional section alone.
+    /// Different only in the additional section.
     pub(crate) but_additional: u64,
-    /// Those of the same that are truncated (TC).
+    /// Equal and truncated (TC).
     pub(crate) same_truncated: u64,
-    /// What cannot be compared, by reason.
+    /// Answers that cannot be compared, by reason.
     pub(crate) left_out: BTreeMap<String, u64>,
     /// Differences by class, with all examples.
     pub(crate) differs: BTreeMap<String, Vec<String>>,
@@ -28,12 +28,12 @@ impl Tally {
         self.differs.values().map(|examples| examples.len() as u64).sum()
     }
 
-    /// The share of the comparable that is the same.
+    /// The share of compared answers that are equal.
     pub(crate) fn share(&self) -> f64 {
         self.same as f64 / (self.same + self.differing()) as f64
     }
 
-    /// The same, whatever the additional sections hold.
+    /// The share that is equal without the additional section.
     pub(crate) fn share_but_additional(&self) -> f64 {
         (self.same + self.but_additional) as f64 / (self.same + self.differing()) as f64
     }
@@ -50,7 +50,7 @@ impl Tally {
     }
 }
 
-/// RCODE, AA and the sections as sets, TTLs included; without OPT, and without case where it does not count.
+/// The sections as sets with TTLs, without OPT, in lower case where case does not count.
 type Sets = [BTreeSet<Rr>; 3];
 /// Owner, type, TTL and rdata.
 type Rr = (Name, u16, u32, Box<[u8]>);
@@ -73,7 +73,7 @@ fn sets_of(message: &Message<'_>) -> Sets {
     })
 }
 
-/// Asks again, and counts what came of it.
+/// Asks the rebuilt zone and counts the result.
 pub(crate) fn compare(served: &Served, exchange: &Exchange, tally: &mut Tally) {
     let Exchange { server, is_udp, query, response, is_asked_again } = exchange;
     if let Some(why) = why_not(query, response, *is_asked_again) {
@@ -95,13 +95,13 @@ pub(crate) fn compare(served: &Served, exchange: &Exchange, tally: &mut Tally) {
         }
         Some(class) => {
             tally.but_additional += u64::from(class.starts_with("Additional"));
-            let asked = format!("    {} {:?}, {} bytes", question.qname, question.qtype, response.len());
-            tally.differs.entry(class).or_default().push(asked);
+            let question_line = format!("    {} {:?}, {} bytes", question.qname, question.qtype, response.len());
+            tally.differs.entry(class).or_default().push(question_line);
         }
     }
 }
 
-/// How an answer differs from a recorded one, if it does.
+/// The difference between our answer and the recorded one, if there is one.
 fn difference(recorded: &Message<'_>, ours: &Message<'_>) -> Option<String> {
     let (theirs_rcode, ours_rcode) = (recorded.rcode(), ours.rcode());
     if theirs_rcode != ours_rcode {
@@ -126,7 +126,7 @@ fn difference(recorded: &Message<'_>, ours: &Message<'_>) -> Option<String> {
     Some(format!("{differing:?}: less {}; more {}", types(theirs, ours), types(ours, theirs)))
 }
 
-/// Why there is nothing to compare.
+/// Why an answer cannot be compared.
 fn why_not(query: &[u8], response: &[u8], is_asked_again: bool) -> Option<String> {
     let header = Header::parse(query)?;
     if header.opcode != Opcode::QUERY {

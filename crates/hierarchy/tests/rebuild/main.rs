@@ -1,7 +1,7 @@
-//! Zones rebuilt from real traffic answer as the servers in it did.
+//! Zones rebuilt from real traffic answer as the recorded servers did.
 //!
-//! The data is not part of the project: `CATAMARAN_DATA`, or `../shared/data` beside the workspace, has it or the tests
-//! are skipped, in plain sight.
+//! The data is not part of the project. It is in `CATAMARAN_DATA`, or in `../shared/data` beside the workspace. Without
+//! it, the tests are skipped and say so.
 
 mod aliases;
 mod compare;
@@ -17,7 +17,7 @@ use zone::record::RecordList;
 
 const ROOT_CAPTURE: &str = "captures/lroot-20161006-1354-knot-live.pcap.xz";
 
-/// Every zone is one by our own rules.
+/// Checks every zone with our own rules.
 fn check(built: &Built) {
     for zone in &built.zones {
         let records: RecordList = zone.records.iter().map(|built| &built.record).collect();
@@ -54,9 +54,9 @@ fn the_zones_of_the_root_capture_answer_its_queries_as_its_servers_did() {
 }
 
 #[test]
-fn the_upstream_side_of_resolvers_gives_zones_that_are_some() {
-    // The zones that must be there, and the shares in per cent of the answers that come again, whole and additional
-    // section apart, that docs/catlab/zones.md tells of, rounded down.
+fn upstream_messages_of_resolvers_give_zones() {
+    // The expected zones and shares of equal answers in percent, with and without the additional section.
+    // docs/catlab/zones.md has the shares, rounded down.
     let expected = [
         ("captures/zeek-dns-edns-ecs.pcap", &["netflix.com.", "ripe.net."][..], [72.5, 90.1]),
         ("rpl/world_cz_lidovky_www.rpl", &[".", "cz.", "nic.cz.", "lidovky.cz.", "idnes.cz.", "net."], [54.6, 61.2]),
@@ -92,7 +92,7 @@ fn the_upstream_side_of_resolvers_gives_zones_that_are_some() {
 }
 
 #[test]
-fn damaged_messages_give_zones_that_are_still_some() {
+fn damaged_messages_still_give_zones() {
     let Some(path) = data("captures/zeek-dns-edns-ecs.pcap") else { return };
     let recorded = read(&path);
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;

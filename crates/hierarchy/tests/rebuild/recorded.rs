@@ -1,7 +1,7 @@
-//! Traffic that was recorded, zones that are built from it, and whether these answer as the servers did.
+//! Recorded traffic, zones built from it, and a comparison of their answers.
 
 use hierarchy::construct::{Assembly, Built, Dnssec, Survey};
-use hierarchy::serve::{Asked, Emulation, Emulator, Transport};
+use hierarchy::serve::{Emulation, Emulator, ServerMessage, Transport};
 use hierarchy::{Folder, ZoneEntry, file_name, write_zone};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,37 +13,37 @@ use wire::builder::MessageBuilder;
 use wire::number::Rtype;
 use wire::parse::{FirstQuestion, Message, Section};
 
-/// A file of the real data; `None`, said plainly, when it is absent.
+/// A file of the real data. `None` if it is absent; the test says so.
 pub(crate) fn data(file: &str) -> Option<PathBuf> {
     let named = std::env::var_os("CATAMARAN_DATA").map(PathBuf::from);
     let folder = named.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"));
     let found = Some(folder.join(file)).filter(|path| path.exists());
     if found.is_none() {
-        println!("skipped: {file} is absent");
+        skip::data(file);
     }
     found
 }
 
-/// A query, and what was answered.
+/// A query and its response.
 pub(crate) struct Exchange {
     pub(crate) server: IpAddr,
     pub(crate) is_udp: bool,
     pub(crate) query: Vec<u8>,
     pub(crate) response: Vec<u8>,
-    /// The query is not the recorded one: that asked perhaps without EDNS, or over UDP.
+    /// The query is not the recorded one, which may have been without EDNS or over UDP.
     pub(crate) is_asked_again: bool,
 }
 
-/// What a trace holds.
+/// The contents of a trace.
 pub(crate) struct Recorded {
-    /// All messages: who sent it, and its bytes.
+    /// All messages: sender and bytes.
     pub(crate) messages: Vec<(IpAddr, Vec<u8>)>,
     pub(crate) exchanges: Vec<Exchange>,
     pub(crate) query_count: usize,
 }
 
 impl Recorded {
-    /// A query for each response, where the trace has none: its question, over a stream, with DO if the response has.
+    /// A query for each response of a trace without queries: its question, over TCP, with DO if the response has it.
     pub(crate) fn asked_again(&self) -> Vec<Exchange> {
         let ask = |(server, bytes): &(IpAddr, Vec<u8>)| {
             let message = Message::parse(bytes).ok().filter(|message| message.header().qr)?;
@@ -64,7 +64,7 @@ type Asking = (SocketAddr, SocketAddr, trace::Transport, [u8; 2]);
 pub(crate) fn read(path: &Path) -> Recorded {
     let mut reader = trace::open(path, &Options::default()).unwrap();
     let mut recorded = Recorded { messages: Vec::new(), exchanges: Vec::new(), query_count: 0 };
-    // Queries that wait, by who asks whom: an ID may be in use twice.
+    // Unanswered queries by client and server. An ID may be in use twice.
     let mut waiting: BTreeMap<Asking, Vec<Vec<u8>>> = BTreeMap::new();
     while let Some(message) = reader.next().unwrap() {
         let bytes = message.bytes.to_vec();
@@ -96,7 +96,7 @@ pub(crate) fn build<'m>(messages: impl Iterator<Item = &'m (IpAddr, Vec<u8>)> + 
     assembly.finish()
 }
 
-/// Zones as they are served: written to a folder, and answered for by the emulator of all servers.
+/// Zones in a folder, served by the emulator.
 pub(crate) struct Served {
     emulation: Emulation,
     emulator: RefCell<Emulator>,
@@ -106,28 +106,28 @@ impl Served {
     pub(crate) fn new(built: &Built) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let place = std::env::temp_dir().join(format!("catlab-rebuild-{}-{number}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("catlab-rebuild-{}-{number}", std::process::id()));
         let mut entries = Vec::new();
         for (number, zone) in built.zones.iter().enumerate() {
             let name = zone.apex.to_string();
             let file = file_name(&name, number);
             let records = zone.records.iter().map(|built| (&built.record, built.made.as_deref()));
-            write_zone(&place.join(&file), &name, records).unwrap();
+            write_zone(&folder.join(&file), &name, records).unwrap();
             entries.push(ZoneEntry { name, file, servers: zone.servers.clone() });
         }
-        Folder::new(entries).with_behaviors(built.behaviors.clone()).write(&place).unwrap();
-        let emulation = Emulation::load(&place).unwrap();
-        std::fs::remove_dir_all(&place).unwrap();
+        Folder::new(entries).with_behaviors(built.behaviors.clone()).write(&folder).unwrap();
+        let emulation = Emulation::load(&folder).unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
         let emulator = RefCell::new(emulation.emulator(false));
         Self { emulation, emulator }
     }
 
-    /// What the server at an address answers; nothing when there is none.
+    /// The answer of the server at an address, if there is one.
     pub(crate) fn ask(&self, server: IpAddr, transport: Transport, query: &[u8]) -> Option<Vec<u8>> {
         self.emulation.directory().server(server)?;
         let mut out = vec![0; 65_535];
-        let asked = Asked { at_ns: 0, server, transport, bytes: query };
-        let count = self.emulator.borrow_mut().answer(&asked, &mut out);
+        let message = ServerMessage { at_ns: 0, server, transport, bytes: query };
+        let count = self.emulator.borrow_mut().answer(&message, &mut out);
         out.truncate(count);
         Some(out)
     }

@@ -1,4 +1,4 @@
-//! What becomes of records, scenario by scenario: the responses of servers as text, and the zones that come of them.
+//! Scenarios: responses of servers as text, and the zones that are built from them.
 
 use crate::recorded::{Served, build, read};
 use hierarchy::construct::{Built, Dnssec};
@@ -10,8 +10,8 @@ use wire::builder::MessageBuilder;
 use wire::number::Rtype;
 use wire::parse::{Message, Section};
 
-/// A server, and the entries that it answers with; a blank line between entries. The first word of an entry is its
-/// flags, the second line its question; then records, each with the initial of its section.
+/// Servers and their responses, separated by blank lines. A response begins with its flags; the second line is the
+/// question. Then come the records, each with the initial of its section.
 pub(crate) fn scenario(ranges: &[(&str, &str)], dnssec: Dnssec) -> Built {
     let mut text = String::new();
     for (address, entries) in ranges {
@@ -42,7 +42,7 @@ pub(crate) fn scenario(ranges: &[(&str, &str)], dnssec: Dnssec) -> Built {
     build(recorded.messages.iter(), dnssec)
 }
 
-/// The records of a zone, those made up with a mark.
+/// The records of a zone. Made-up records have a mark.
 pub(crate) fn records(built: &Built, apex: &str) -> Vec<String> {
     let zone = built.zones.iter().find(|zone| zone.apex == apex.parse().unwrap());
     let line = |built: &hierarchy::construct::BuiltRecord| {
@@ -86,10 +86,10 @@ fn parent_and_child_have_their_own_side_of_a_zone_cut() {
     assert_eq!(servers(2), ["192.0.2.53".parse::<std::net::IpAddr>().unwrap()]);
 }
 
-/// A resolver that had been there before does not ask the zones above again: they are made, as far as nobody answered.
+/// A resolver that knew the zones above does not ask them again. They are made up if no server answered for them.
 #[test]
-fn a_resolver_finds_its_way_from_the_root_to_zones_whose_parents_never_answered() {
-    // The referral to mid.example. was seen, and no answer from its servers.
+fn zones_of_silent_parents_resolve_from_the_root() {
+    // The referral to mid.example. was seen, but no answer of its servers.
     let referral = "NOERROR
     www.deep.mid.example. IN A
     AU mid.example. 300 IN NS ns.mid.example.
@@ -119,7 +119,7 @@ fn a_resolver_finds_its_way_from_the_root_to_zones_whose_parents_never_answered(
     ];
     assert_eq!(names, expected);
     assert!(built.zones[0].records.iter().all(|record| record.made.is_some()), "{:?}", records(&built, "."));
-    // From the root on each server is asked at an address of the referral before it, down to the answer.
+    // From the root on, each server is asked at an address from the referral before it.
     let served = Served::new(&built);
     for (name, address, referrals) in
         [("www.deep.mid.example.", [192, 0, 2, 80], 3), ("www.other.test.", [192, 0, 2, 81], 2)]
@@ -145,7 +145,7 @@ fn a_resolver_finds_its_way_from_the_root_to_zones_whose_parents_never_answered(
 }
 
 #[test]
-fn a_zone_that_its_server_shares_with_the_one_above_is_delegated_all_the_same() {
+fn zones_on_the_server_of_their_parent_are_delegated() {
     let both = "AA NOERROR
     www.sub.example. IN A
     AN www.sub.example. 60 IN A 192.0.2.80
@@ -162,7 +162,7 @@ fn a_zone_that_its_server_shares_with_the_one_above_is_delegated_all_the_same() 
 }
 
 #[test]
-fn the_first_of_two_answers_is_kept_and_the_other_is_told() {
+fn the_first_of_two_answers_is_kept_and_the_other_reported() {
     let one = "AA NOERROR
     www.example. IN A
     AN www.example. 60 IN A 192.0.2.80
@@ -178,11 +178,11 @@ fn the_first_of_two_answers_is_kept_and_the_other_is_told() {
     AN example. 30 IN NS ns.example.";
     let built = scenario(&[("192.0.2.1", one)], Dnssec::Keep);
     assert!(records(&built, "example.").contains(&"www.example. 60 A 192.0.2.80".to_owned()));
-    let told: Vec<_> =
+    let conflicts: Vec<_> =
         built.report.conflicts.first.iter().map(|conflict| (conflict.rrset.as_str(), conflict.what)).collect();
-    assert_eq!(told, [("example. NS", "ttl"), ("www.example. A", "records")]);
+    assert_eq!(conflicts, [("example. NS", "ttl"), ("www.example. A", "records")]);
     let [ns, www] = &built.conflicts[..] else { panic!("{:?}", built.conflicts) };
-    // The answer for NS replaced what stood in authority sections, where it had another TTL.
+    // The answer for NS replaced the RRset from authority sections, which had another TTL.
     assert_eq!((ns.kept.ttl, ns.others.len(), ns.others[0].ttl), (Some(30), 1, Some(60)));
     assert_eq!((www.kept.ttl, &www.kept.records[..]), (Some(60), &["192.0.2.80".to_owned()][..]));
     let others: Vec<_> = www.others.iter().map(|other| (&other.records[..], other.messages)).collect();
@@ -190,10 +190,10 @@ fn the_first_of_two_answers_is_kept_and_the_other_is_told() {
 }
 
 #[test]
-fn every_other_answer_is_listed_and_beyond_the_bound_counted() {
+fn other_answers_are_listed_up_to_a_limit_and_counted() {
     let answers = OTHER_ANSWERS_MAX + 4;
     let mut script = String::new();
-    // The second one twice.
+    // The second one comes twice.
     for number in [0, 1].into_iter().chain(1..answers) {
         writeln!(script, "AA NOERROR\n    www.example. IN A\n    AN www.example. 60 IN A 192.0.2.{number}").unwrap();
         writeln!(script, "    AU example. 60 IN NS ns.example.\n").unwrap();
@@ -206,9 +206,9 @@ fn every_other_answer_is_listed_and_beyond_the_bound_counted() {
     assert_eq!(www.others_unlisted, (answers - 1 - OTHER_ANSWERS_MAX) as u64);
 }
 
-/// The report has the first of them, and nothing is left out of the list.
+/// The report has the first ones, and the list has all of them.
 #[test]
-fn more_conflicts_than_the_report_lists_are_all_there() {
+fn unlisted_conflicts_are_counted() {
     let mut script = String::new();
     for number in 0..FINDINGS_LISTED_MAX + 7 {
         for address in 1..3 {
@@ -242,7 +242,7 @@ const SIGNED: &str = "AA DO NOERROR
     AU cut.example. 60 IN RRSIG DS 8 2 60 20300101000000 20200101000000 1 example. AAAA";
 
 #[test]
-fn signatures_tell_of_wildcards_and_are_kept_or_left_out() {
+fn signatures_reveal_wildcards_and_are_kept_or_dropped() {
     let built = scenario(&[("192.0.2.1", SIGNED)], Dnssec::Keep);
     let kept = records(&built, "example.");
     assert!(kept.contains(&"*.example. 60 TXT \"any\"".to_owned()), "{kept:?}");
@@ -279,7 +279,7 @@ fn a_name_without_records_exists() {
 }
 
 #[test]
-fn what_no_zone_can_hold_is_left_out_and_told() {
+fn invalid_records_are_skipped_and_reported() {
     let mixed = "AA NOERROR
     www.example. IN CNAME
     AN www.example. 60 IN CNAME a.test.
@@ -296,7 +296,7 @@ fn what_no_zone_can_hold_is_left_out_and_told() {
 }
 
 #[test]
-fn what_says_nothing_of_zones_is_counted_by_why() {
+fn messages_without_zone_data_are_counted_by_reason() {
     let none = "RA NOERROR
     www.example. IN A
     AN www.example. 60 IN A 192.0.2.1
@@ -316,7 +316,7 @@ fn what_says_nothing_of_zones_is_counted_by_why() {
     assert_eq!((built.report.messages, counts), (4, vec![1, 1, 1, 1]), "{:?}", built.report.left_out);
 }
 
-/// A server that sends the name servers of the zone beside an answer, and gives glue in the order of the name servers.
+/// A server that adds NS records to answers and sends glue in the order of the name servers.
 const GENEROUS: &str = "AA NOERROR
     www.example. IN A
     AN www.example. 60 IN A 192.0.2.80
@@ -330,7 +330,7 @@ const GENEROUS: &str = "AA NOERROR
     AD a.other.example. 60 IN A 192.0.2.3
     AD b.cut.example. 60 IN A 192.0.2.4";
 
-/// The same zone on a server that does as ours.
+/// A server of the same zone that behaves like ours.
 const SPARSE: &str = "AA NOERROR
     www.example. IN A
     AN www.example. 60 IN A 192.0.2.80

@@ -1,25 +1,25 @@
-//! Tools in turn against one echo server, each side on a core of its own: how many answers a second each gets.
+//! Runs load tools in turn against one echo server, each side on its own core, and compares their answers per second.
 
-use super::Options;
 use super::machine::{Meter, SERVER_CORE, Server, TOOL_CORE, Used, pinned, role};
+use super::options::Options;
 use super::table::{Row, Verdict, spread, thousands};
-use lab::report::Run;
+use report::Run;
 use std::path::Path;
 use std::process::Command;
 
-/// Queries that wait, of each tool, over as many sockets or connections.
+/// Queries in flight of each tool, spread over this many sockets or connections.
 pub(crate) const IN_FLIGHT: usize = 256;
 pub(crate) const SOCKETS: usize = 8;
-/// UDP against a loop without parsing, matching or histogram.
+/// Minimum ratio of UDP answers per second to the bare loop, which does not parse, match or measure.
 const BARE_RATIO_MIN: f64 = 0.85;
-/// Any transport against dnsperf.
+/// Minimum ratio to dnsperf over any transport.
 const DNSPERF_RATIO_MIN: f64 = 1.5;
-/// In the open loop so much more is offered than the bare loop reached.
+/// The open loop offers this multiple of the bare loop's rate.
 const OVERLOAD: f64 = 1.3;
-/// What is lost beyond saturation waits for its time-out under an ID of its socket, of which there are 65,536.
+/// Timeout in the open loop. Each socket has 65,536 IDs, and a lost query keeps its ID until the timeout.
 const OVERLOAD_TIMEOUT: &str = "300ms";
 
-/// Who loads.
+/// The load generators.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Tool {
     Bare,
@@ -39,7 +39,7 @@ impl Tool {
     }
 }
 
-/// What one turn of one tool came to.
+/// The result of one turn of one tool.
 struct Turn {
     tool: Tool,
     rate: f64,
@@ -88,7 +88,7 @@ pub(crate) fn stream(options: &Options, transport: &str) -> Result<Vec<Row>, Str
     Ok(rows)
 }
 
-/// Every tool once to warm up, then all in turn, so that what else the machine does falls on all alike.
+/// Runs every tool once to warm up, then all in turn, so that other load on the machine affects all alike.
 fn compete(options: &Options, tools: &[Tool], transport: &str, server: &Server) -> Result<Vec<Turn>, String> {
     let mut open_rate = 0.0;
     for &tool in tools {
@@ -138,7 +138,7 @@ fn dnsperf(options: &Options, transport: &str, server: &Server) -> Result<f64, S
     rate.and_then(|rate| rate.trim().parse().ok()).ok_or_else(|| format!("dnsperf printed no rate:\n{text}"))
 }
 
-/// Answers that arrived in the whole seconds of the run, so that neither its end nor its tail counts.
+/// Answers that arrived in the whole seconds of the run. The last partial second and late answers do not count.
 fn catlab(options: &Options, transport: &str, server: &Server, pace: &[&str]) -> Result<f64, String> {
     let out = options.folder.join("run");
     let mut command = pinned(TOOL_CORE, &options.catlab);
@@ -151,7 +151,7 @@ fn catlab(options: &Options, transport: &str, server: &Server, pace: &[&str]) ->
         _ => command.args(["--connections", &SOCKETS.to_string(), "--insecure"]),
     };
     let output = command.output().map_err(|error| format!("catlab: {error}"))?;
-    // 1 is a run that is not valid, which one beyond the limit of the tool is not.
+    // 1 is an invalid run. A rate beyond the tool's limit is invalid, and still counts here.
     if !matches!(output.status.code(), Some(0 | 1)) {
         return Err(format!("catlab: {}", String::from_utf8_lossy(&output.stderr)));
     }
@@ -166,7 +166,7 @@ fn output(command: &mut Command) -> Result<String, String> {
     if output.status.success() { Ok(text) } else { Err(format!("{command:?}: {}\n{text}", output.status)) }
 }
 
-/// How fast each tool was, and which side it saturated.
+/// The rate of each tool, and which side was saturated.
 fn figures(label: &str, tools: &[Tool], turns: &[Turn]) -> Vec<Row> {
     let row = |&tool: &Tool| {
         let own: Vec<&Turn> = turns.iter().filter(|turn| turn.tool == tool).collect();

@@ -1,52 +1,57 @@
-//! Whether queries go out when the plan says, judged at the far end: by the kernel's stamps of what arrived there.
+//! Checks whether queries leave on schedule, using the kernel's receive timestamps at the far end.
 
-use super::Options;
 use super::contest::SOCKETS;
 use super::machine::{SERVER_CORE, Server, TOOL_CORE, pinned, role};
+use super::options::Options;
 use super::roles::{Arrival, read_arrivals};
 use super::table::{Row, Verdict, spread};
-use lab::report::Run;
+use report::Run;
 use std::process::Command;
 use std::time::UNIX_EPOCH;
 
-/// Queries a second at which a sender with a core of its own is judged.
+/// Queries per second of the runs in which the sender has its own core.
 const RATES: [u64; 3] = [1_000, 10_000, 50_000];
-/// The one at which a sender among busy cores is.
+/// Queries per second of the runs on busy cores.
 const BUSY_RATE: u64 = 10_000;
-/// Each rate is run so often.
+/// Runs per rate.
 const REPEATS: usize = 5;
-/// How long a run is.
+/// Seconds per run.
 const SECONDS: u64 = 4;
-/// Budgets: quartiles from the plan, the last hundredth, the rate of the run, a second's queries.
+/// Budgets: quartiles and p99 of the difference from the plan, the rate of the run, and the queries of each second.
 const QUARTILE_US_MAX: f64 = 20.0;
 const P99_US_MAX: f64 = 100.0;
 const RATE_ERROR_MAX: f64 = 1e-4;
 const SECOND_ERROR_MAX: f64 = 1e-3;
-/// Among busy cores; a run that is worse must say so.
+/// Budget for p99 on busy cores. A run that exceeds it must report so.
 const BUSY_P99_US_MAX: f64 = 1_000.0;
 
-/// One run as it looked from the far end.
-struct Seen {
-    /// How far the farther quartile lay from the plan, in microseconds.
+/// One run, measured at the far end.
+struct PacingRun {
+    /// The quartile that is farther from the plan, in microseconds.
     quartile_us: f64,
-    /// So far or farther lay one in a hundred.
+    /// p99 of the difference from the plan, in microseconds.
     p99_us: f64,
-    /// Of the whole run, as a share.
+    /// Rate error of the whole run, as a share.
     rate_error: f64,
-    /// Queries that the worst second had too many or too few.
+    /// How many queries the worst second had too many or too few.
     second_error: f64,
     /// Whether the tool itself called the run valid.
     is_valid: bool,
 }
 
-/// A core for the sender and one for the far end.
+/// Runs with one core for the sender and one for the far end.
 pub(crate) fn alone(options: &Options) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for rate in RATES {
-        let runs: Vec<Seen> = (0..REPEATS).map(|_| run(options, rate, false)).collect::<Result<_, _>>()?;
+        let runs: Vec<PacingRun> = (0..REPEATS).map(|_| run(options, rate, false)).collect::<Result<_, _>>()?;
         let second_max = (rate as f64 * SECOND_ERROR_MAX).max(1.0);
         for (what, unit, budget, value) in [
-            ("farther quartile from the plan", " us", QUARTILE_US_MAX, (|seen| seen.quartile_us) as fn(&Seen) -> f64),
+            (
+                "farther quartile from the plan",
+                " us",
+                QUARTILE_US_MAX,
+                (|seen| seen.quartile_us) as fn(&PacingRun) -> f64,
+            ),
             ("p99 from the plan", " us", P99_US_MAX, |seen| seen.p99_us),
             ("rate of the run", " ppm", RATE_ERROR_MAX * 1e6, |seen| seen.rate_error * 1e6),
             ("worst second", " queries", second_max, |seen| seen.second_error),
@@ -64,7 +69,7 @@ pub(crate) fn alone(options: &Options) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// The server computes on every core, and the sender has nice -15.
+/// Runs with a busy thread on every core and a sender at nice -15.
 pub(crate) fn among_busy(options: &Options) -> Result<Vec<Row>, String> {
     let what = format!("pacing at {BUSY_RATE} q/s, every core busy, sender at nice -15: p99");
     let budget = format!("<= {BUSY_P99_US_MAX} us, or INVALID");
@@ -73,7 +78,7 @@ pub(crate) fn among_busy(options: &Options) -> Result<Vec<Row>, String> {
         let note = "only root may take nice -15".into();
         return Ok(vec![Row { what, figure: String::new(), budget, verdict: Verdict::Absent, note }]);
     }
-    let runs: Vec<Seen> = (0..REPEATS).map(|_| run(options, BUSY_RATE, true)).collect::<Result<_, _>>()?;
+    let runs: Vec<PacingRun> = (0..REPEATS).map(|_| run(options, BUSY_RATE, true)).collect::<Result<_, _>>()?;
     let (median, least, most) = spread(&runs.iter().map(|seen| seen.p99_us).collect::<Vec<_>>());
     let late = runs.iter().filter(|seen| seen.p99_us > BUSY_P99_US_MAX).count();
     let silent = runs.iter().filter(|seen| seen.p99_us > BUSY_P99_US_MAX && seen.is_valid).count();
@@ -82,11 +87,11 @@ pub(crate) fn among_busy(options: &Options) -> Result<Vec<Row>, String> {
         figure: format!("{median:.0} us ({least:.0} to {most:.0})"),
         budget,
         verdict: Verdict::of(silent == 0),
-        note: format!("{REPEATS} runs, {late} beyond the budget, {silent} of these not called INVALID"),
+        note: format!("{REPEATS} runs, {late} beyond the budget, {silent} of these not reported as INVALID"),
     }])
 }
 
-fn run(options: &Options, rate: u64, is_busy: bool) -> Result<Seen, String> {
+fn run(options: &Options, rate: u64, is_busy: bool) -> Result<PacingRun, String> {
     let notes = options.folder.join("arrivals");
     let words = ["far-end", &notes.to_string_lossy(), if is_busy { "busy" } else { "idle" }];
     let server = Server::start(role((!is_busy).then_some(SERVER_CORE), &words))?;
@@ -112,7 +117,7 @@ fn run(options: &Options, rate: u64, is_busy: bool) -> Result<Seen, String> {
     judge(&read_arrivals(&notes), start, rate, !run.is_invalid())
 }
 
-fn judge(arrivals: &[Arrival], start_ns: u64, rate: u64, is_valid: bool) -> Result<Seen, String> {
+fn judge(arrivals: &[Arrival], start_ns: u64, rate: u64, is_valid: bool) -> Result<PacingRun, String> {
     let planned = rate * SECONDS;
     if arrivals.len() as u64 != planned {
         return Err(format!("{} queries arrived of {planned}", arrivals.len()));
@@ -132,7 +137,7 @@ fn judge(arrivals: &[Arrival], start_ns: u64, rate: u64, is_valid: bool) -> Resu
         let second = arrival.at_ns.saturating_sub(start_ns) / 1_000_000_000;
         seconds[(second as usize).min(seconds.len() - 1)] += 1;
     }
-    Ok(Seen {
+    Ok(PacingRun {
         quartile_us: at(0.25).abs().max(at(0.75).abs()),
         p99_us: at(0.99).abs().max(at(0.01).abs()),
         rate_error: (seen_rate / rate as f64 - 1.0).abs(),

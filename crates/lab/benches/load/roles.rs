@@ -1,5 +1,5 @@
-//! What this program is when it is started with a role other than the echo: the bare loop, or the far end of a pacing
-//! run. Each ends when its standard input does, so none outlives who started it.
+//! Roles of this program besides the echo: the bare loop, and the far end of a pacing run. Each exits when its standard
+//! input closes, so it never outlives its parent.
 
 use super::echo::{listen, until_input_ends};
 use super::sockets::{BATCH, Batch, Sender, enable_stamps, wait};
@@ -10,20 +10,20 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Silence after which queries of the bare loop count as lost.
+/// After this silence, queries of the bare loop count as lost.
 const SILENCE_MS: i32 = 100;
 
-/// A query as it arrived at the far end.
+/// A query that arrived at the far end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Arrival {
-    /// The number in its name: its place in the plan.
+    /// The number in the query's name: its position in the plan.
     pub(crate) number: u64,
     /// When the kernel received it, in nanoseconds since 1970.
     pub(crate) at_ns: u64,
 }
 
-/// As an echo, and notes when the kernel received each query. With `is_busy` every core has a thread that computes.
-/// Writes what it noted, in order of arrival, when its input ends.
+/// Echoes queries and records when the kernel received each. With `is_busy`, every core also runs a busy thread. Writes
+/// the records in order of arrival when standard input closes.
 pub(crate) fn far_end(notes: &Path, is_busy: bool) {
     let socket = listen();
     enable_stamps(&socket).expect("kernel time stamps");
@@ -57,7 +57,7 @@ pub(crate) fn far_end(notes: &Path, is_busy: bool) {
     write_arrivals(notes, &arrivals);
 }
 
-/// For [`read_arrivals`].
+/// Writes a file that [`read_arrivals`] reads.
 pub(crate) fn write_arrivals(notes: &Path, arrivals: &[Arrival]) {
     let mut out = BufWriter::new(std::fs::File::create(notes).expect("a file for the arrivals"));
     for Arrival { number, at_ns } in arrivals {
@@ -66,21 +66,21 @@ pub(crate) fn write_arrivals(notes: &Path, arrivals: &[Arrival]) {
     out.flush().expect("a disk with room");
 }
 
-/// What [`write_arrivals`] wrote.
+/// Reads a file of [`write_arrivals`].
 pub(crate) fn read_arrivals(notes: &Path) -> Vec<Arrival> {
     let bytes = std::fs::read(notes).expect("the file of the arrivals");
     let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
     bytes.chunks_exact(16).map(|both| Arrival { number: word(&both[..8]), at_ns: word(&both[8..]) }).collect()
 }
 
-/// The digits of `q123.example.`.
+/// Parses the digits of `q123.example.`.
 pub(crate) fn number(message: &[u8]) -> Option<u64> {
     let label = message.get(14..13 + usize::from(*message.get(12)?))?;
     std::str::from_utf8(label).ok()?.parse().ok()
 }
 
-/// Sends the list round and round as answers come back, so many at a time over so many sockets; neither looks at an
-/// answer nor notes a time. Prints how many came back each second.
+/// Sends the list in a loop, with this many queries in flight over this many sockets. It does not parse answers or
+/// measure times. Prints the number of answers each second.
 pub(crate) fn bare(server: SocketAddr, list: &[Vec<u8>], duration: Duration, in_flight: usize, socket_count: usize) {
     let sockets: Vec<UdpSocket> = (0..socket_count)
         .map(|_| {

@@ -1,4 +1,4 @@
-//! Whether a server answers right: nobody is fast who is wrong.
+//! Checks that a server answers correctly: a wrong answer is worth nothing, however fast.
 
 use super::zones::Zone;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -6,17 +6,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use wire::name::Name;
 
-/// Names that are asked before a server's turn.
+/// Names queried before a server's turn.
 const SAMPLES: u32 = 200;
-/// How often an answer that is lost is asked for again.
+/// Attempts for each query.
 const TRIES: usize = 5;
-/// Between two names that are asked for while the server is loaded.
+/// Pause between two check queries while the server is loaded.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Asks for names all over the zone.
+/// Queries names all over the zone.
 ///
 /// # Errors
-/// The first answer that is missing or wrong.
+/// At the first answer that is missing or wrong.
 pub(crate) fn check(server: &str, address: SocketAddr, zone: &Zone) -> Result<(), String> {
     let socket = socket(address)?;
     for (id, (name, expected)) in (1u16..).zip(zone.samples(SAMPLES)) {
@@ -28,10 +28,10 @@ pub(crate) fn check(server: &str, address: SocketAddr, zone: &Zone) -> Result<()
     Ok(())
 }
 
-/// Does `work`, and asks for names all over the zone as long as it lasts; gives how many answers were right.
+/// Runs `work`, and queries names all over the zone until it ends. Returns the number of correct answers.
 ///
 /// # Errors
-/// The first answer that is wrong. One that is lost may be, since the server has more to do than it can.
+/// At the first wrong answer. Lost answers are no error, because the server is overloaded.
 pub(crate) fn check_meanwhile<T>(
     server: &str,
     address: SocketAddr,
@@ -60,7 +60,7 @@ pub(crate) fn check_meanwhile<T>(
         });
         let done = work();
         has_ended.store(true, Ordering::Relaxed);
-        Ok((done, asking.join().expect("what asks does not panic")?))
+        Ok((done, asking.join().expect("the querying thread does not panic")?))
     })
 }
 
@@ -70,7 +70,7 @@ fn socket(server: SocketAddr) -> Result<UdpSocket, String> {
     Ok(socket)
 }
 
-/// The one address in the answer.
+/// Returns the one address in the answer.
 fn ask(socket: &UdpSocket, server: SocketAddr, id: u16, name: &str) -> Option<Option<Ipv4Addr>> {
     let name: Name = name.parse().ok()?;
     let mut query = vec![0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
@@ -82,7 +82,7 @@ fn ask(socket: &UdpSocket, server: SocketAddr, id: u16, name: &str) -> Option<Op
         let mut response = [0; 512];
         while let Ok((length, _)) = socket.recv_from(&mut response) {
             if length >= query.len() && response[..2] == query[..2] {
-                // One record in the answer section, NOERROR, and its four bytes right behind owner, type, class, TTL,
+                // NOERROR with one record in the answer section. Its four bytes follow owner, type, class, TTL and
                 // length.
                 let has_one = response[3] & 0x0F == 0 && response[6..8] == [0, 1];
                 let owner = if response[query.len()] & 0xC0 == 0xC0 { 2 } else { name.as_bytes().len() };

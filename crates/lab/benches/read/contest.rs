@@ -1,27 +1,27 @@
-//! UDP: answers a second of each server in turn, one core for it and one for the generator.
+//! UDP answers per second of each server in turn, with one core for the server and one for the generator.
 
-use super::Options;
 use super::answers;
-use super::load;
+use super::load_run;
 use super::machine::{TOOL_CORE, Used, pinned};
+use super::options::Options;
 use super::rivals::{self, NAMES, Rival};
 use super::table::{Row, Verdict, spread, thousands};
 use super::zones::{Lengths, Zone};
-use lab::report::Run;
+use report::Run;
 
-/// Queries that wait, and the sockets they are on.
+/// Queries in flight, and the sockets they use.
 const IN_FLIGHT: usize = 512;
 const SOCKETS: usize = 8;
-/// A server may drop what comes at once. What it dropped keeps an ID of its socket until then, and all that were given
-/// out since wait behind it: of 65,536 for each socket a closed loop would use no more in that time.
+/// Timeout of a query. A server may drop bursts, and a dropped query keeps its ID until the timeout. With 65,536 IDs
+/// per socket, a closed loop does not run out of IDs in this time.
 const TIMEOUT: &str = "200ms";
-/// In a flood so much more is offered than the echo answers.
+/// A flood offers this multiple of the echo's rate.
 const OVERLOAD: f64 = 1.3;
-/// Ours to the others (docs/history/budgets.md).
+/// Minimum ratios of catamaran to the other servers (docs/history/budgets.md).
 const RATIOS_MIN: [(&str, f64); 6] =
     [("echo", 0.95), ("knot", 1.3), ("powerdns", 1.6), ("bind", 1.8), ("coredns", 4.0), ("nsd", f64::NAN)];
 
-/// How queries are offered.
+/// How queries are paced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Pace {
     Closed,
@@ -41,21 +41,21 @@ struct Turn {
     name: &'static str,
     pace: Pace,
     rate: f64,
-    /// Queries sent a second.
+    /// Queries sent per second.
     offered: f64,
     used: Used,
-    /// Answers whose addresses were compared meanwhile.
+    /// Answers whose addresses were checked during the run.
     compared: u32,
 }
 
 impl Turn {
-    /// Microseconds of the server's processor for each answer.
+    /// CPU time of the server per answer, in microseconds.
     fn cost_us(&self) -> f64 {
         1e6 * self.used.server / self.rate
     }
 }
 
-/// Both paces, both kinds of names, each size of zone.
+/// Runs both paces with both kinds of names and every zone size.
 pub(crate) fn udp(options: &Options) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for &names in &options.names {
@@ -89,7 +89,7 @@ pub(crate) fn udp(options: &Options) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// Every server once to warm up, then all in turn, so that what else the machine does falls on all alike.
+/// Runs every server once to warm up, then all in turn, so that other load on the machine affects all alike.
 fn compete(options: &Options, zone: &Zone, lengths: Lengths, rivals: &[Rival]) -> Result<Vec<Turn>, String> {
     let mut flood = 0.0f64;
     for rival in rivals {
@@ -117,7 +117,7 @@ fn compete(options: &Options, zone: &Zone, lengths: Lengths, rivals: &[Rival]) -
     Ok(turns)
 }
 
-/// One turn: the answers that arrived in the whole seconds of the run.
+/// One turn. Only answers that arrived in the whole seconds of the run count.
 fn run(
     options: &Options,
     zone: &Zone,
@@ -136,7 +136,7 @@ fn run(
     };
     command.arg("--queries").arg(zone.queries(lengths)?);
     let out = options.folder.join("run");
-    let mut measure = || load::run(&mut command, &out, rival.pids());
+    let mut measure = || load_run::run(&mut command, &out, rival.pids());
     let ((run, used), compared) = match rival.name {
         "echo" => (measure()?, 0),
         name => {
@@ -145,7 +145,7 @@ fn run(
         }
     };
     let figures = run.figures();
-    // In a flood an answer may come so late that its ID belongs to another query by then; that is no wrong answer.
+    // In a flood, an answer may arrive after its ID was reused. It is not a wrong answer.
     if figures.unexpected > 0 || (pace == Pace::Closed && figures.mismatched > 0) {
         let (unexpected, mismatched) = (figures.unexpected, figures.mismatched);
         return Err(format!(
@@ -153,7 +153,7 @@ fn run(
             rival.name
         ));
     }
-    let (rate, offered) = (load::answers_a_second(&run), offered_a_second(&run));
+    let (rate, offered) = (load_run::answers_a_second(&run), offered_a_second(&run));
     Ok(Turn { name: rival.name, pace, rate, offered, used, compared })
 }
 
@@ -162,7 +162,7 @@ fn offered_a_second(run: &Run) -> f64 {
     run.sending().map(|row| row.sent as f64).sum::<f64>() / run.sending().count().max(1) as f64
 }
 
-/// How fast each server was, which side it saturated, and how ours stands to each.
+/// The rate of each server, which side was saturated, and the ratios of catamaran to the others.
 fn figures(options: &Options, label: &str, turns: &[Turn], pace: Pace) -> Vec<Row> {
     let of = |name: &'static str| turns.iter().filter(move |turn| turn.name == name && turn.pace == pace);
     let mut rows = Vec::new();

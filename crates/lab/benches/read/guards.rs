@@ -1,24 +1,25 @@
-//! What rate limiting and cookies cost: our own server with each against itself without, in turns.
+//! The cost of rate limiting and cookies: catamaran with each feature against catamaran without it, in turns.
 //!
-//! Loopback is exempt as the server comes; here nobody is. The names are so many that no client is over the limit: each
-//! response is counted, and each goes out.
+//! Rate limiting exempts loopback by default; the bench disables the exemption. It uses enough names that no client
+//! exceeds the limit, so each response is counted and sent.
 
-use super::catamaran_server::CatamaranServer;
-use super::load;
-use super::machine::{SERVER_CORE, TOOL_CORE, pinned};
+use super::answers;
+use super::load_run;
+use super::machine::{SERVER_CORE, TOOL_CORE, family, on_cores, pinned};
+use super::options::Options;
 use super::table::{Row, Verdict, spread, thousands};
 use super::zones::{APEX, Lengths, Zone};
-use super::{Options, answers};
+use testbed::{Cluster, ServedZone};
 
-/// Queries that wait, and the sockets they are on.
+/// Queries in flight, and the sockets they use.
 const IN_FLIGHT: usize = 512;
 const SOCKETS: usize = 8;
-/// Ours with a guard to ours without (docs/history/budgets.md).
+/// Minimum ratio of catamaran with a guard to catamaran without one (docs/history/budgets.md).
 const RATIO_MIN: f64 = 0.97;
-/// So that all that is counted goes out.
+/// Enough names that no response is rate limited.
 const NAMES_MIN: u32 = 100_000;
 
-/// A turn of this kind.
+/// The feature under test in one turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Guard {
     /// No limit, plain queries.
@@ -29,7 +30,7 @@ enum Guard {
     Edns,
     /// No limit, queries with EDNS and the cookie that the server gave.
     Cookie,
-    /// Every response of a client without a cookie would be counted; the cookie is checked instead.
+    /// Rate limiting is on, and queries have a valid cookie. The cookie is checked instead of counting the response.
     Both,
 }
 
@@ -46,7 +47,7 @@ impl Guard {
         }
     }
 
-    /// What it is held against.
+    /// The turn to compare with.
     const fn without(self) -> Option<Self> {
         match self {
             Self::None | Self::Edns => None,
@@ -74,15 +75,17 @@ struct Turn {
     cost_us: f64,
 }
 
-/// Two servers with the same zone, one without a limit.
+/// Starts two servers with the same zone, one of them without a limit.
 pub(crate) fn of_all(options: &Options) -> Result<Vec<Row>, String> {
     let names = options.names.iter().copied().min().unwrap_or(NAMES_MIN).max(NAMES_MIN);
     let zone = Zone::make(&options.folder, names)?;
+    let zones = [ServedZone::new(APEX, &zone.file)];
     let start = |name: &str, edits: &[(&str, &str)]| {
-        CatamaranServer::start(&options.folder.join(name), &[(APEX, &zone.file)], &[SERVER_CORE], edits)
+        on_cores(&[SERVER_CORE], || Cluster::start(&options.folder.join(name), &zones, edits))
+            .map_err(|error| error.to_string())
     };
     let free = start("free", &[("per_second = 50", "per_second = 0")])?;
-    // All that goes to one client is counted, too, with a limit that it does not reach.
+    // The total rate of each client is limited too, with a limit that is not reached.
     let limited = start(
         "limited",
         &[
@@ -105,27 +108,27 @@ pub(crate) fn of_all(options: &Options) -> Result<Vec<Row>, String> {
             turns.extend((round > 0).then_some(turn));
         }
     }
-    let held = limited.metric("catamaran_rate_limited_total{")?;
-    if held > 0.0 {
-        return Err(format!("{held} responses were held back: the names are too few for this rate"));
+    let limited_count = limited.metric(1, "catamaran_rate_limited_total{").map_err(|error| error.to_string())?;
+    if limited_count > 0.0 {
+        return Err(format!("{limited_count} responses were held back: the names are too few for this rate"));
     }
     Ok(figures(names, &turns))
 }
 
-fn run(options: &Options, zone: &Zone, own: &CatamaranServer, guard: Guard) -> Result<Turn, String> {
+fn run(options: &Options, zone: &Zone, own: &Cluster, guard: Guard) -> Result<Turn, String> {
     let mut command = pinned(TOOL_CORE, &options.catlab);
     command.args(["load", "--quiet", "--workers", "1", "--server", &own.dns().to_string()]);
     command.args(["--sockets", &SOCKETS.to_string(), "--duration", &format!("{}s", options.seconds)]);
     command.args(["--expect-rcode", "NOERROR", "--closed-loop", "--in-flight", &IN_FLIGHT.to_string()]);
     command.args(["--timeout", "200ms"]);
     command.args(guard.arguments()).arg("--queries").arg(zone.queries(Lengths::Mixed)?);
-    let (run, used) = load::run(&mut command, &options.folder.join("run"), own.pids())?;
+    let (run, used) = load_run::run(&mut command, &options.folder.join("run"), family(own.pid()))?;
     let figures = run.figures();
-    // A truncated response is one that was held back.
+    // A truncated response was rate limited.
     if figures.unexpected + figures.mismatched + figures.truncated > 0 || figures.answered == 0 {
         return Err(format!("{}: wrong answers: {figures:?}", guard.label()));
     }
-    let rate = load::answers_a_second(&run);
+    let rate = load_run::answers_a_second(&run);
     Ok(Turn { guard, rate, cost_us: 1e6 * used.server / rate })
 }
 

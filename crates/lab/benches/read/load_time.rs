@@ -1,9 +1,9 @@
-//! How the time to load a zone is judged.
+//! Judges the time to load a zone.
 
 use super::table::Verdict;
 
-/// No later than any of them (docs/history/budgets.md), so the quickest counts; one that was to be measured and was
-/// not is no number.
+/// The zone must load no later than on any rival (docs/history/budgets.md), so the fastest rival counts. A rival that
+/// could not be measured is NaN.
 pub(crate) fn judge(seconds: f64, rivals: &[f64]) -> (String, Verdict) {
     let quickest = rivals.iter().copied().fold(f64::NAN, f64::min);
     let verdict = match rivals.iter().any(|rival| rival.is_nan()) {

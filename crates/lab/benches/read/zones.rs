@@ -1,4 +1,4 @@
-//! The zone that all servers have, and what is asked of it.
+//! The zone of all servers, and the queries for it.
 
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
@@ -11,17 +11,17 @@ use std::path::{Path, PathBuf};
 
 /// The zone's apex.
 pub(crate) const APEX: &str = "example.";
-/// Queries of a file; what is asked goes round them.
+/// Maximum number of queries in a file. The generator repeats the file.
 const QUERIES_MAX: u32 = 1_000_000;
-/// Seed of what is asked in which order.
+/// Seed for the order of the queries.
 const SEED: u64 = 11;
 
 /// How long the names are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Lengths {
-    /// All alike, so that both sides can send many as one.
+    /// All of one length, so that both sides can use segmentation offload.
     Equal,
-    /// Sixteen lengths, as in life.
+    /// Sixteen different lengths, as in real traffic.
     Mixed,
 }
 
@@ -34,7 +34,7 @@ impl Lengths {
     }
 }
 
-/// A zone of addresses, and two files of questions about it.
+/// A zone of addresses, and two query files for it.
 pub(crate) struct Zone {
     pub(crate) names: u32,
     pub(crate) file: PathBuf,
@@ -42,7 +42,7 @@ pub(crate) struct Zone {
 }
 
 impl Zone {
-    /// Writes the zone's file: every name in both lengths of [`Lengths`] would be twice the zone, so half of them are.
+    /// Writes the zone file. One half of the names has equal lengths, the other has mixed ones.
     pub(crate) fn make(folder: &Path, names: u32) -> Result<Self, String> {
         let file = folder.join(format!("zone-{names}"));
         let wrong = |error: std::io::Error| format!("{}: {error}", file.display());
@@ -62,7 +62,7 @@ impl Zone {
         Ok(Self { names, file, folder: folder.to_owned() })
     }
 
-    /// A file of queries in random order, written when it is first wanted.
+    /// A file of queries in random order. It is written on first use.
     pub(crate) fn queries(&self, lengths: Lengths) -> Result<PathBuf, String> {
         let file = self.folder.join(format!("queries-{}-{lengths:?}", self.names));
         if file.exists() {
@@ -71,18 +71,18 @@ impl Zone {
         let mut rng = ChaCha8Rng::seed_from_u64(SEED);
         let wanted = if lengths == Lengths::Equal { 0 } else { 1 };
         let half: Vec<u32> = (0..self.names).filter(|number| number % 2 == wanted).collect();
-        let mut asked: Vec<u32> = if half.len() as u32 <= QUERIES_MAX {
+        let mut chosen: Vec<u32> = if half.len() as u32 <= QUERIES_MAX {
             half
         } else {
             (0..QUERIES_MAX).map(|_| half[rng.random_range(0..half.len())]).collect()
         };
-        asked.shuffle(&mut rng);
-        let text: String = asked.iter().map(|&number| format!("{}.{APEX} A\n", label(number))).collect();
+        chosen.shuffle(&mut rng);
+        let text: String = chosen.iter().map(|&number| format!("{}.{APEX} A\n", label(number))).collect();
         std::fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
         Ok(file)
     }
 
-    /// Some names with the addresses that they must have.
+    /// Some names with their expected addresses.
     pub(crate) fn samples(&self, count: u32) -> impl Iterator<Item = (String, Ipv4Addr)> {
         let step = (self.names / count).max(1);
         let names = self.names;
@@ -92,7 +92,7 @@ impl Zone {
     }
 }
 
-/// The first label of a name: even ones have all one length, odd ones sixteen.
+/// The first label of a name. Even numbers give labels of one length, odd numbers give sixteen lengths.
 pub(crate) fn label(number: u32) -> String {
     const TAIL: &str = "abcdefghijklmnop";
     let tail = if number.is_multiple_of(2) { "" } else { &TAIL[..(number / 2 % 16) as usize] };

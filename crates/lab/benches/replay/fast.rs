@@ -1,13 +1,14 @@
-//! How fast a trace can be sent when times do not matter, beside a loop that does nothing but send.
+//! The maximum rate of a replay that ignores the times of the trace, compared with a loop that only sends.
 
 use super::echo::{listen, until_input_ends};
 use super::machine::{Server, TOOL_CORE, pinned, role};
+use super::options::Options;
 use super::pktinfo::PktinfoSocket;
 use super::sockets::{BATCH, Sender};
 use super::table::{Row, Verdict, spread, thousands};
+use super::timing_plot;
 use super::traces;
-use super::{Options, timing_plot};
-use lab::report::Run;
+use report::Run;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -16,16 +17,16 @@ use wire::Name;
 use wire::builder::MessageBuilder;
 use wire::number::Rtype;
 
-/// Queries of the trace: read ahead as a whole, so that reading is no part of it.
+/// Queries of the trace. The whole trace is read ahead, so reading is not measured.
 const QUERIES: u64 = 800_000;
-/// How long the bare loop sends.
+/// Seconds of the bare loop.
 const SECONDS: &str = "2";
-/// The engine against the loop that sends from as many addresses: one, or all.
+/// Minimum ratio of the engine to a bare loop with the same number of source addresses: one, or all.
 const RATIO_MIN: f64 = 0.85;
-/// What LDplayer sent from one host, on eight threads (its Figure 9).
+/// LDplayer's rate from one host with eight threads (Figure 9 of its paper).
 const PAPER: &str = "LDplayer: 87,000 queries a second on one host";
 
-/// In turns.
+/// Runs the engine and the bare loops in turns.
 pub(crate) fn rows(options: &Options) -> Result<Vec<Row>, String> {
     let planned: Vec<u64> = (0..QUERIES).collect();
     let [many, one] = ["many.pcap", "one.pcap"].map(|name| options.folder.join(name));
@@ -39,7 +40,7 @@ pub(crate) fn rows(options: &Options) -> Result<Vec<Row>, String> {
         let sourced_rate = loop_rate("sourced", &server)?;
         let identified_rate = loop_rate("identified", &server)?;
         let rate = engine_rate(options, &server, &many, "500ms")?;
-        // An address has 65,536 IDs, each free again after the time-out.
+        // Each address has 65,536 IDs, and each ID is free again after the timeout.
         let rate_of_one = engine_rate(options, &server, &one, "20ms")?;
         eprintln!(
             "fast {round}: bare loop {bare_rate:.0}, from many addresses {sourced_rate:.0}, with identifications \
@@ -88,7 +89,7 @@ pub(crate) fn rows(options: &Options) -> Result<Vec<Row>, String> {
     ])
 }
 
-/// Queries a second that the engine sends of a trace.
+/// The rate at which the engine sends a trace, in queries per second.
 fn engine_rate(options: &Options, server: &Server, trace: &Path, timeout: &str) -> Result<f64, String> {
     let out = options.folder.join("fast");
     let mut command = pinned(TOOL_CORE, &options.catlab);
@@ -113,7 +114,7 @@ fn row(what: &str, values: &[f64], note: &str) -> Row {
     }
 }
 
-/// Of the rates of two, turn by turn.
+/// The ratio of two rates, turn by turn.
 fn ratio(what: &str, one: &[f64], other: &[f64], budget: Option<f64>) -> Row {
     let ratios: Vec<f64> = one.iter().zip(other).map(|(one, other)| one / other).collect();
     let (median, least, most) = spread(&ratios);
@@ -126,14 +127,14 @@ fn ratio(what: &str, one: &[f64], other: &[f64], budget: Option<f64>) -> Row {
     }
 }
 
-/// How many queries a second one of the loops sends.
+/// The rate of one of the bare loops, in queries per second.
 fn loop_rate(name: &str, server: &Server) -> Result<f64, String> {
     let output = role(Some(TOOL_CORE), &[name, &server.address, SECONDS]).output();
     let text = String::from_utf8_lossy(&output.map_err(|error| error.to_string())?.stdout).into_owned();
     text.trim().parse().map_err(|_| format!("the loop {name} printed {text}"))
 }
 
-/// A socket that nobody reads.
+/// A socket that is never read.
 pub(crate) fn silent() {
     let _socket = listen();
     let ended = until_input_ends();
@@ -142,7 +143,7 @@ pub(crate) fn silent() {
     }
 }
 
-/// Sends one query over and over; prints how many the kernel took each second.
+/// Sends one query in a loop. Prints how many the kernel accepted each second.
 pub(crate) fn bare(server: &str, seconds: &str) {
     let server: SocketAddr = server.parse().expect("an address");
     let list = [query()];
@@ -152,7 +153,7 @@ pub(crate) fn bare(server: &str, seconds: &str) {
     repeat(seconds, || sender.send(&socket, &list, 0, BATCH));
 }
 
-/// The same from as many addresses as the trace has clients.
+/// Does the same from as many addresses as the trace has clients.
 pub(crate) fn sourced(server: &str, seconds: &str, identifies: bool) {
     let mut sender = PktinfoSocket::open(server.parse().expect("an IPv4 address"), traces::CLIENTS as u32, identifies);
     let query = query();

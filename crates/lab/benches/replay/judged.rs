@@ -1,26 +1,26 @@
-//! How far from its plan a trace arrived: distances, intervals, and the rate of each second.
+//! Compares the arrival of a trace with its plan: distances, intervals, and the rate of each second.
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// Values of a distribution that are kept for a picture: the least, the most, and evenly many between.
+/// Number of values kept for a plot: minimum, maximum and evenly spaced quantiles.
 const CURVE_MAX: usize = 500;
-/// A second whose rate is this near to the planned one counts as near (LDplayer, IMC 2018, Figure 8).
-/// One query of a thousand is near, whatever binary fractions make of it.
+/// A second counts as near if its rate is within this share of the plan (LDplayer, IMC 2018, Figure 8). The small
+/// addend allows for rounding: one query in a thousand is still near.
 const NEAR: f64 = 0.001 + 1e-9;
 
-/// What there was to judge of one run.
+/// The measurements of one run.
 #[derive(Clone, Debug)]
 pub(crate) struct Judged {
-    /// Queries that arrived, and those that did not, after what is left out.
+    /// Queries that arrived, and queries that did not, without the skipped seconds.
     pub(crate) queries: usize,
     pub(crate) lost: usize,
-    /// Distances from the plan, and of intervals from theirs; microseconds.
+    /// Distances from the plan, and differences of the intervals, in microseconds.
     pub(crate) distance: Spread,
     pub(crate) interval: Spread,
-    /// Intervals themselves, as planned and as they arrived; microseconds.
+    /// Planned and measured intervals, in microseconds.
     pub(crate) intervals: [Spread; 2],
-    /// Of the whole run, as a share.
+    /// Rate error of the whole run, as a share.
     pub(crate) rate_error: f64,
-    /// Of each second, as a share; and which part of them is near.
+    /// Rate error of each second as a share, and the share of the seconds that are near.
     pub(crate) seconds: Spread,
     pub(crate) near: f64,
 }
@@ -32,14 +32,14 @@ pub(crate) struct Spread {
     pub(crate) p1: f64,
     pub(crate) p99: f64,
     pub(crate) ends: [f64; 2],
-    /// How many values.
+    /// Number of values.
     pub(crate) count: usize,
-    /// As many of them, in order, as a curve needs.
+    /// The sorted values, thinned out for a curve.
     pub(crate) curve: Vec<f64>,
 }
 
 impl Spread {
-    /// Of one value at least.
+    /// The distribution of at least one value.
     pub(crate) fn of(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
         let at = |share: f64| values[((values.len() as f64 * share) as usize).min(values.len() - 1)];
@@ -65,35 +65,35 @@ impl Spread {
         self.ends[0].abs().max(self.ends[1].abs())
     }
 
-    /// Least, quartiles, most, and the last hundredth.
-    pub(crate) fn told(&self) -> String {
+    /// Formats minimum, quartiles, maximum and p99.
+    pub(crate) fn describe(&self) -> String {
         let [q1, median, q3] = self.quartiles;
         let [least, most] = self.ends;
         format!("{least:.1} / {q1:.1} / {median:.1} / {q3:.1} / {most:.1} us, p99 {:.1} us", self.p99)
     }
 
-    /// As points of a cumulative distribution.
+    /// The points of a cumulative distribution.
     pub(crate) fn points(&self) -> String {
         let [q1, median, q3] = self.quartiles;
         format!("{:.1} / {q1:.1} / {median:.1} / {q3:.1} / {:.1}", self.p1, self.p99)
     }
 }
 
-/// Some of many values that are in order, from the first to the last.
+/// Thins out sorted values. Keeps the first and the last.
 fn curve(values: &[f64]) -> Vec<f64> {
     let (last, count) = (values.len() - 1, values.len().min(CURVE_MAX));
-    (0..count).map(|place| values[last * place / (count - 1).max(1)]).collect()
+    (0..count).map(|index| values[last * index / (count - 1).max(1)]).collect()
 }
 
-/// Of two queries that follow each other something between them; each has when it arrived and was planned.
+/// Computes something from two successive queries. Each is a pair of arrival and planned time.
 type Step = fn((i64, i64), (i64, i64)) -> i64;
 
 impl Judged {
-    /// Of queries by their number: when each was planned, from the first on, and when it arrived, from the start of the
-    /// run on, if it did; nanoseconds. What was planned before `skip_ns` is left out.
+    /// Judges queries by their number. `planned` counts nanoseconds from the first query, and `arrived` from the start
+    /// of the run. Queries planned before `skip_ns` are skipped.
     ///
     /// # Errors
-    /// When there is nothing to judge.
+    /// If no queries are left.
     pub(crate) fn of(planned: &[u64], arrived: &[Option<i64>], skip_ns: u64) -> Result<Self, String> {
         let wanted = planned.iter().zip(arrived).filter(|(planned, _)| **planned >= skip_ns);
         let mut lost = 0;

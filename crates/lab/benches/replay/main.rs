@@ -1,115 +1,51 @@
-//! `cargo xtask bench replay`: how near to a trace its queries arrive, and how fast they can be sent
+//! `cargo xtask bench replay`: how closely queries arrive to the times of their trace, and how fast they can be sent
 //! (docs/history/replay.md).
 //!
 //! ```text
-//!   core 0: catlab replay                     --queries-->  core 1: far end, which notes the kernel's stamps, and for
-//!                                                                   connections a server that notes what it reads
+//!   core 0: catlab replay                     --queries-->  core 1: far end, records kernel timestamps;
+//!                                                                   for connections, when the server read a query
 //!   core 0: bare loops | catlab replay --fast --queries-->  a socket that nobody reads
 //! ```
 
 #[path = "../support/command.rs"]
-#[expect(dead_code, reason = "what only the other benches want")]
+#[expect(dead_code, reason = "only other benches use the rest")]
 mod command;
 #[path = "../support/conclusion.rs"]
 mod conclusion;
-// Pictures of what was measured.
+// Plots of the results.
 #[path = "../support/document.rs"]
 mod document;
 #[path = "../support/echo.rs"]
-#[expect(dead_code, reason = "what only the other benches want")]
+#[expect(dead_code, reason = "only other benches use the rest")]
 mod echo;
 mod fast;
 mod timing_plot;
-// How far from its plan a trace arrived.
+// Compares the arrival of a trace with its plan.
 mod judged;
 #[path = "../support/machine.rs"]
-#[expect(dead_code, reason = "what only the other benches want")]
+#[expect(dead_code, reason = "only other benches use the rest")]
 mod machine;
 #[path = "../load/roles.rs"]
-#[expect(dead_code, reason = "its bare loop waits for answers")]
+#[expect(dead_code, reason = "the bare loop of that file waits for answers")]
 mod roles;
 #[path = "../support/sockets.rs"]
 mod sockets;
 // A loop that sends from many addresses.
+mod options;
 mod pktinfo;
+mod shapes;
 #[path = "../support/table.rs"]
-#[expect(dead_code, reason = "what only the other benches want")]
+#[expect(dead_code, reason = "only other benches use the rest")]
 mod table;
 mod timing;
 mod traces;
-// The far end of connections.
+// The far end for connections.
 mod witness;
 
 use conclusion::Beginning;
-use std::path::{Path, PathBuf};
+use options::Options;
+use std::path::Path;
 use std::process::ExitCode;
-
-const HELP: &str = "\
-cargo xtask bench replay [--repeats N] [--seconds N] [--skip N] [--only timing,fast]
-                         [--traces NAMES] [--rounds N] [--catlab PROGRAM] [--write DOCUMENT] [--pictures FOLDER]
-
-  --repeats N    runs of each trace; the medians count (5)
-  --seconds N    how long the traces are (60)
-  --skip N       so many seconds at the beginning are left out (20)
-  --only PARTS   not everything
-  --traces NAMES of timing only these: syn-0 to syn-4, 20us, b-root, tcp, dot, doh, doq
-  --rounds N     turns of each tool as fast as it can (7)
-  --catlab FILE  another build of catlab
-  --write FILE   put the table between the marks of this document
-  --pictures DIR draw distances, intervals, rates of seconds, and what goes as fast as can be; a relative path counts
-                 from the root of the workspace
-Exit code 1: a budget is not met, or was not measured.
-";
-
-/// What the command line says.
-pub(crate) struct Options {
-    repeats: usize,
-    rounds: usize,
-    seconds: u64,
-    skip: u64,
-    parts: Vec<String>,
-    traces: Vec<String>,
-    document: Option<PathBuf>,
-    pictures: Option<PathBuf>,
-    /// For what programs leave behind.
-    folder: PathBuf,
-    catlab: PathBuf,
-}
-
-impl Options {
-    fn parse(words: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut options = Self {
-            repeats: 5,
-            rounds: 7,
-            seconds: 60,
-            skip: 20,
-            parts: ["timing", "fast"].map(str::to_owned).into(),
-            traces: traces::words().into_iter().map(str::to_owned).collect(),
-            document: None,
-            pictures: None,
-            folder: command::folder("replay"),
-            catlab: env!("CARGO_BIN_EXE_catlab").into(),
-        };
-        for given in command::options(words, HELP)? {
-            match given.word.as_str() {
-                "--repeats" => options.repeats = given.number()?.max(1) as usize,
-                "--rounds" => options.rounds = given.number()?.max(1) as usize,
-                "--seconds" => options.seconds = given.number()?.max(2),
-                "--skip" => options.skip = given.number()?,
-                "--only" => options.parts = given.some_of(&["timing", "fast"])?,
-                "--traces" => options.traces = given.some_of(&traces::words())?,
-                "--catlab" => options.catlab = given.value.into(),
-                "--pictures" => options.pictures = Some(command::root().join(&given.value)),
-                "--write" => options.document = Some(given.value.into()),
-                _ => return Err(format!("unknown option {}\n{HELP}", given.word)),
-            }
-        }
-        if options.skip >= options.seconds {
-            return Err(format!("--skip {}: nothing is left of {} s", options.skip, options.seconds));
-        }
-        Ok(options)
-    }
-}
 
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1).peekable();
@@ -120,7 +56,7 @@ fn main() -> ExitCode {
     command::run("replay", Options::parse(words), |options| &options.folder, bench)
 }
 
-/// Gives whether every budget was met.
+/// Runs the bench and returns whether every budget was met.
 fn bench(options: &Options) -> Result<bool, String> {
     let beginning = Beginning::now();
     let mut rows = Vec::new();

@@ -1,6 +1,6 @@
-//! A bare loop that sends from as many addresses as a trace has clients: what the kernel takes for that alone.
+//! A bare loop that sends from as many addresses as a trace has clients, to measure the cost in the kernel alone.
 //!
-//! It shares no line with the engine, which is measured against it.
+//! It shares no code with the engine, which is compared with it.
 #![expect(unsafe_code, reason = "batched system calls; every block argues its safety")]
 
 use super::sockets::BATCH;
@@ -8,14 +8,14 @@ use socket2::{Domain, Socket, Type};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::AsRawFd;
 
-/// Bytes of the control message with an address: head and `in_pktinfo`, filled up to whole words (ip(7)).
+/// Size of the control message with an address: header and `in_pktinfo`, padded to whole words (ip(7)).
 const CONTROL_BYTES: usize = 32;
 
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 struct Control([u8; CONTROL_BYTES]);
 
-/// One query over and over, from one address of 127.0.0.0/8 after the other.
+/// Sends one query in a loop, from successive addresses of 127.0.0.0/8.
 pub(crate) struct PktinfoSocket {
     socket: Socket,
     server: libc::sockaddr_in,
@@ -25,7 +25,7 @@ pub(crate) struct PktinfoSocket {
 }
 
 impl PktinfoSocket {
-    /// Where the kernel `identifies` datagrams it keeps a number for each pair of addresses, as it does unasked.
+    /// With `identifies`, the kernel numbers datagrams per pair of addresses, which is its default.
     pub(crate) fn open(server: SocketAddrV4, sources: u32, identifies: bool) -> Self {
         let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).expect("a socket");
         socket.set_freebind_v4(true).expect("an option");
@@ -51,7 +51,7 @@ impl PktinfoSocket {
         Self { socket, server, sources, next: 0, control: [control; BATCH] }
     }
 
-    /// Sends a batch; gives how many the kernel took.
+    /// Sends a batch. Returns how many messages the kernel accepted.
     pub(crate) fn send(&mut self, query: &[u8]) -> usize {
         let mut part = libc::iovec { iov_base: query.as_ptr().cast_mut().cast(), iov_len: query.len() };
         // SAFETY: an mmsghdr is integers and pointers, for which all zero bytes are a value.

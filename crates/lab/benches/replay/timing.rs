@@ -1,40 +1,41 @@
-//! Whether queries of a trace arrive when it says: over UDP by the kernel's stamps at the far end, over connections by
-//! when the server there has read them.
+//! Checks whether the queries of a trace arrive on time. UDP uses the kernel's receive timestamps at the far end.
+//! Connections use the time at which the server has read the query.
 
-use super::Options;
 use super::judged::{Judged, Spread};
 use super::machine::{SERVER_CORE, Server, TOOL_CORE, pinned, role};
+use super::options::Options;
 use super::roles::read_arrivals;
+use super::shapes::{SHAPES, Shape};
 use super::table::{Row, Verdict, spread, thousands};
 use super::timing_plot::{self, TimingPlot};
-use super::traces::{self, Made, SHAPES, Shape};
-use lab::report::{ReplayFigures, Run};
+use super::traces::{self, Made};
+use report::{ReplayFigures, Run};
 use std::time::UNIX_EPOCH;
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// Budgets: quartiles from the plan, the last hundredth, the rate of the run.
+/// Budgets: quartiles and p99 of the difference from the plan, and the rate of the run.
 const QUARTILE_US_MAX: f64 = 20.0;
 const P99_US_MAX: f64 = 100.0;
 const RATE_ERROR_MAX: f64 = 1e-4;
-/// A run of which more than this share did not arrive is not judged.
+/// A run that lost a larger share of its queries is not judged.
 const LOST_MAX: f64 = 0.01;
 
-/// One run: from the far end, and in the sender's own words.
-struct Seen {
+/// One run, measured at the far end and by the sender.
+struct TimingRun {
     judged: Judged,
     own: ReplayFigures,
     is_valid: bool,
 }
 
-/// All traces that are wanted.
+/// Runs all selected traces.
 pub(crate) fn rows(options: &Options) -> Result<Vec<Row>, String> {
     let (mut rows, mut all) = (Vec::new(), Vec::new());
-    for shape in SHAPES.iter().filter(|shape| options.traces.iter().any(|word| word == shape.word)) {
+    for shape in SHAPES.iter().filter(|shape| options.traces.iter().any(|label| label == shape.label)) {
         let made = traces::make(options, shape)?;
         let mut runs = Vec::new();
         for repeat in 0..options.repeats {
             let seen = run(options, shape, &made)?;
-            eprintln!("{} {}: {}", shape.name, repeat + 1, seen.judged.distance.told());
+            eprintln!("{} {}: {}", shape.name, repeat + 1, seen.judged.distance.describe());
             runs.push(seen);
         }
         rows.extend(figures(options, shape, &runs));
@@ -46,7 +47,7 @@ pub(crate) fn rows(options: &Options) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-fn run(options: &Options, shape: &Shape, made: &Made) -> Result<Seen, String> {
+fn run(options: &Options, shape: &Shape, made: &Made) -> Result<TimingRun, String> {
     let [notes, read] = ["arrivals", "read"].map(|name| options.folder.join(name));
     let datagrams = Server::start(role(Some(SERVER_CORE), &["far-end", &notes.to_string_lossy()]))?;
     let connections = Server::start(role(Some(SERVER_CORE), &["witness", &read.to_string_lossy()]))?;
@@ -70,26 +71,26 @@ fn run(options: &Options, shape: &Shape, made: &Made) -> Result<Seen, String> {
     let own = run.summary.and_then(|summary| summary.replay).ok_or("a run without the figures of a replay")?;
     let mut arrived = vec![None; made.planned.len()];
     for arrival in [notes, read].iter().flat_map(|path| read_arrivals(path)) {
-        let place = arrived.get_mut(arrival.number as usize).ok_or("a query that is not in the trace")?;
-        // One that comes again, over a connection that was opened again, counts as it came first.
-        place.get_or_insert(arrival.at_ns as i64 - start_ns);
+        let first_arrival = arrived.get_mut(arrival.number as usize).ok_or("a query that is not in the trace")?;
+        // A query that is repeated on a new connection counts when it first arrived.
+        first_arrival.get_or_insert(arrival.at_ns as i64 - start_ns);
     }
     let judged = Judged::of(&made.planned, &arrived, options.skip * SECOND_NS)
         .map_err(|error| format!("{}: {error}", shape.name))?;
     if judged.lost as f64 > LOST_MAX * judged.queries as f64 {
         return Err(format!("{}: {} queries did not arrive, {} did", shape.name, judged.lost, judged.queries));
     }
-    Ok(Seen { judged, own, is_valid })
+    Ok(TimingRun { judged, own, is_valid })
 }
 
-fn figures(options: &Options, shape: &Shape, runs: &[Seen]) -> Vec<Row> {
+fn figures(options: &Options, shape: &Shape, runs: &[TimingRun]) -> Vec<Row> {
     let median =
         |value: &dyn Fn(&Judged) -> f64| spread(&runs.iter().map(|seen| value(&seen.judged)).collect::<Vec<_>>());
     let verdict = |is_met: bool| if shape.has_budget { Verdict::of(is_met) } else { Verdict::Informs };
     let budget = |text: String| if shape.has_budget { text } else { String::new() };
     let invalid = runs.iter().filter(|seen| !seen.is_valid).count();
     let lost = runs.iter().map(|seen| seen.judged.lost).sum::<usize>();
-    let Seen { judged: middle, own, .. } = middle_of(runs);
+    let TimingRun { judged: middle, own, .. } = middle_of(runs);
     let (quartile, least, most) = median(&|run| run.distance.farther_quartile());
     let (hundredth, hundredth_least, hundredth_most) = median(&|run| run.distance.farther_hundredth());
     let (rate, rate_least, rate_most) = median(&|run| run.rate_error * 1e6);
@@ -103,7 +104,7 @@ fn figures(options: &Options, shape: &Shape, runs: &[Seen]) -> Vec<Row> {
             verdict: verdict(quartile <= QUARTILE_US_MAX),
             note: format!(
                 "least, quartiles, most of the run in the middle: {}; judged: {} s and {} queries of each of {} runs{}",
-                middle.distance.told(),
+                middle.distance.describe(),
                 options.seconds - options.skip,
                 thousands(middle.queries as f64),
                 runs.len(),
@@ -125,7 +126,7 @@ fn figures(options: &Options, shape: &Shape, runs: &[Seen]) -> Vec<Row> {
             figure: format!("{rate:.1} ppm ({rate_least:.1} to {rate_most:.1})"),
             budget: budget(format!("<= {} ppm", RATE_ERROR_MAX * 1e6)),
             verdict: verdict(rate <= RATE_ERROR_MAX * 1e6),
-            note: format!("{invalid} of {} runs INVALID by their own word", runs.len()),
+            note: format!("{invalid} of {} runs reported INVALID", runs.len()),
         },
         Row {
             what: what("seconds within 0.1 % of their rate"),
@@ -142,7 +143,7 @@ fn figures(options: &Options, shape: &Shape, runs: &[Seen]) -> Vec<Row> {
             note: format!(
                 "least, quartiles, most of the run in the middle: {}; at 1, 25, 50, 75 and 99 % of them {} us as \
                  planned, {} us as they arrived",
-                middle.interval.told(),
+                middle.interval.describe(),
                 middle.intervals[0].points(),
                 middle.intervals[1].points()
             ),
@@ -150,15 +151,15 @@ fn figures(options: &Options, shape: &Shape, runs: &[Seen]) -> Vec<Row> {
     ]
 }
 
-/// The run in the middle, whole.
-fn middle_of(runs: &[Seen]) -> &Seen {
-    let mut order: Vec<&Seen> = runs.iter().collect();
-    let hundredth = |seen: &Seen| seen.judged.distance.farther_hundredth();
+/// The median run.
+fn middle_of(runs: &[TimingRun]) -> &TimingRun {
+    let mut order: Vec<&TimingRun> = runs.iter().collect();
+    let hundredth = |seen: &TimingRun| seen.judged.distance.farther_hundredth();
     order.sort_by(|one, other| hundredth(one).total_cmp(&hundredth(other)));
     order[order.len() / 2]
 }
 
-/// Of the run in the middle.
+/// Seconds of the median run.
 fn seconds(errors: &Spread, own: Option<f64>) -> String {
     let [q1, median, q3] = errors.quartiles.map(|error| error * 100.0);
     let own = own.map_or_else(String::new, |near| format!("; its own word, of all seconds: {:.1} %", near * 100.0));

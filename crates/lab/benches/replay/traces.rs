@@ -1,7 +1,9 @@
-//! Traces with known times, made by `catlab trace synth`: those of the paper's Table 1, and one like a root server's.
+//! Traces with known times, made by `catlab trace synth`: those of Table 1 of the LDplayer paper, and one like a root
+//! server's.
 
-use super::Options;
+use super::options::Options;
 use super::roles::number;
+use super::shapes::Shape;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,59 +12,16 @@ use wire::Name;
 use wire::builder::MessageBuilder;
 use wire::number::Rtype;
 
-/// Clients of traces that have many.
+/// Number of clients in traces with many clients.
 pub(crate) const CLIENTS: u64 = 10_000;
 
-/// A trace that is to be sent.
-pub(crate) struct Shape {
-    /// What the command line calls it.
-    pub(crate) word: &'static str,
-    pub(crate) name: &'static str,
-    /// How it is made.
-    synth: &'static [&'static str],
-    /// Over what it goes out, if not each query over its own transport.
-    pub(crate) transport: Option<&'static str>,
-    /// Whether the budgets of pacing hold for it.
-    pub(crate) has_budget: bool,
-}
-
-const fn even(word: &'static str, name: &'static str, synth: &'static [&'static str], has_budget: bool) -> Shape {
-    Shape { word, name, synth, transport: None, has_budget }
-}
-
-/// A thousand queries a second of a hundred clients, each of which keeps its connection.
-const fn over(word: &'static str, name: &'static str) -> Shape {
-    let synth = &["--interval", "1ms", "--clients", "100"];
-    Shape { word, name, synth, transport: Some(word), has_budget: false }
-}
-
-/// All of them.
-pub(crate) static SHAPES: [Shape; 11] = [
-    even("syn-0", "syn-0, every 1 s", &["--like", "syn-0"], false),
-    even("syn-1", "syn-1, every 100 ms", &["--like", "syn-1"], false),
-    even("syn-2", "syn-2, every 10 ms", &["--like", "syn-2"], false),
-    even("syn-3", "syn-3, every 1 ms", &["--like", "syn-3"], true),
-    even("syn-4", "syn-4, every 100 us", &["--like", "syn-4"], true),
-    even("20us", "every 20 us", &["--interval", "20us"], true),
-    even("b-root", "b-root, 38,000 a second of a million clients, 3 % TCP", &["--like", "b-root"], false),
-    over("tcp", "TCP, every 1 ms"),
-    over("dot", "TLS, every 1 ms"),
-    over("doh", "HTTPS, every 1 ms"),
-    over("doq", "QUIC, every 1 ms"),
-];
-
-/// What the command line calls them.
-pub(crate) fn words() -> Vec<&'static str> {
-    SHAPES.iter().map(|shape| shape.word).collect()
-}
-
-/// A trace as a file, and when each query is planned, by its number, from the first on; nanoseconds.
+/// A trace file, and the planned time of each query by its number, in nanoseconds from the first query.
 pub(crate) struct Made {
     pub(crate) path: PathBuf,
     pub(crate) planned: Vec<u64>,
 }
 
-/// Makes it: names of the profile come again, so each query is given one of its own (`--unique`).
+/// Creates the trace. Names of the profile repeat, so `--unique` makes each query unique.
 pub(crate) fn make(options: &Options, shape: &Shape) -> Result<Made, String> {
     let [made, path] = ["made.pcap", "trace.pcap"].map(|name| options.folder.join(name));
     let mut synth = Command::new(&options.catlab);
@@ -75,7 +34,7 @@ pub(crate) fn make(options: &Options, shape: &Shape) -> Result<Made, String> {
     let mut reader = trace::open(&path, &trace::Options::default()).map_err(|error| wrong(&error))?;
     let mut planned = Vec::new();
     while let Some(message) = reader.next().map_err(|error| wrong(&error))? {
-        // Numbers are counted in the order of the trace.
+        // Numbers follow the order of the trace.
         if number(message.bytes) != Some(planned.len() as u64) {
             return Err(format!("{}: query {} is not the one with that number", path.display(), planned.len()));
         }
@@ -88,11 +47,12 @@ pub(crate) fn make(options: &Options, shape: &Shape) -> Result<Made, String> {
 
 fn succeed(command: &mut Command) -> Result<(), String> {
     let output = command.output().map_err(|error| format!("catlab: {error}"))?;
-    let told = || format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-    if output.status.success() { Ok(()) } else { Err(told()) }
+    let describe_failure = || format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    if output.status.success() { Ok(()) } else { Err(describe_failure()) }
 }
 
-/// Writes a capture of queries at these times, each from the next of so many clients, with its number in its name.
+/// Writes a capture of queries at these times. The queries rotate through `clients` clients, and each has its number in
+/// its name.
 pub(crate) fn write(path: &Path, planned: &[u64], clients: u64) -> Result<(), String> {
     let wrong = |error: std::io::Error| format!("{}: {error}", path.display());
     let mut writer = Writer::create(path, Format::Capture).map_err(wrong)?;

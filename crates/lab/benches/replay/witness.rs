@@ -1,26 +1,27 @@
-//! The far end of connections: a server that notes when it read each query. Of what is encrypted the kernel's stamps
-//! tell when bytes came and not which query they are, so this is the time at which a server has the message in its
-//! hands: after TLS or QUIC, and after its turn on the core.
+//! The far end of connections: a server that records when it read each query. Kernel timestamps do not help here: they
+//! do not show which query an encrypted packet holds. So the recorded time includes TLS or QUIC, and the wait for the
+//! core.
 
 use super::roles::{Arrival, number, write_arrivals};
-use lab::echo::{Echo, EchoPlan, Fault, Faults, ReceivedQuery};
-use lab::engine::{Transport, raise_open_files};
+use measure::Transport;
+use sockets::system::raise_open_files;
 use std::io::Read;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
+use testbed::echo::{Echo, EchoPlan, Fault, Faults, ReceivedQuery};
 
 const TRANSPORTS: [Transport; 4] = [Transport::Tcp, Transport::Dot, Transport::Doh, Transport::Doq];
 
-/// Prints its ports as `--ports` wants them, and writes what it noted when its input ends.
+/// Prints its ports in the format of `--ports`. Writes its records when standard input closes.
 pub(crate) fn witness(notes: &Path) {
-    // Each client has a connection of its own.
+    // Each client has its own connection.
     let _open_files_max = raise_open_files();
     let arrivals = Arc::new(Mutex::new(Vec::with_capacity(1 << 20)));
     let noted = Arc::clone(&arrivals);
-    let faults: Faults = Arc::new(move |asked: &ReceivedQuery<'_>| {
+    let faults: Faults = Arc::new(move |query: &ReceivedQuery<'_>| {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time after 1970");
-        if let Some(number) = number(asked.message) {
+        if let Some(number) = number(query.message) {
             let arrival = Arrival { number, at_ns: now.as_nanos() as u64 };
             noted.lock().unwrap_or_else(PoisonError::into_inner).push(arrival);
         }

@@ -1,4 +1,4 @@
-//! A bench as a command: options that each have a value, a folder for what programs leave behind, an exit code.
+//! The command line of a bench: options with one value each, a temporary folder, and an exit code.
 
 #[path = "ending.rs"]
 mod ending;
@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 /// One option of the command line.
 pub(crate) struct OptionValue {
-    pub(crate) word: String,
+    pub(crate) option: String,
     pub(crate) value: String,
 }
 
@@ -19,10 +19,10 @@ impl OptionValue {
     }
 
     fn number_of(&self, value: &str) -> Result<u64, String> {
-        value.parse().map_err(|_| format!("{} {value}: not a number", self.word))
+        value.parse().map_err(|_| format!("{} {value}: not a number", self.option))
     }
 
-    /// The value as a list, a comma between.
+    /// The value as a comma-separated list.
     pub(crate) fn list(&self) -> Vec<String> {
         self.value.split(',').map(str::to_owned).collect()
     }
@@ -32,44 +32,44 @@ impl OptionValue {
         self.value.split(',').map(|value| self.number_of(value)).collect()
     }
 
-    /// The value as some of these names.
+    /// The value as a list of these names.
     pub(crate) fn some_of(&self, names: &[&str]) -> Result<Vec<String>, String> {
         let list = self.list();
         match list.iter().find(|name| !names.contains(&name.as_str())) {
-            Some(name) => Err(format!("{} {name}: not one of {}", self.word, names.join(", "))),
+            Some(name) => Err(format!("{} {name}: not one of {}", self.option, names.join(", "))),
             None => Ok(list),
         }
     }
 }
 
-/// The root of the workspace: cargo runs benches in the directory of their crate.
+/// The root of the workspace. Cargo runs benches in the directory of their crate.
 pub(crate) fn root() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-/// The options of a command line; `--help` prints the help and ends the program, an option without a value is an error.
+/// Parses the options. `--help` prints the help and exits, and an option without a value is an error.
 pub(crate) fn options(words: impl Iterator<Item = String>, help: &str) -> Result<Vec<OptionValue>, String> {
-    // Cargo's own, to harnesses.
+    // Cargo passes this option to every bench.
     let mut words = words.filter(|word| word != "--bench");
     let mut given = Vec::new();
-    while let Some(word) = words.next() {
-        if matches!(word.as_str(), "--help" | "-h") {
+    while let Some(option) = words.next() {
+        if matches!(option.as_str(), "--help" | "-h") {
             print!("{help}");
             std::process::exit(0);
         }
-        let value = words.next().ok_or_else(|| format!("{word} wants a value\n{help}"))?;
-        given.push(OptionValue { word, value });
+        let value = words.next().ok_or_else(|| format!("{option} wants a value\n{help}"))?;
+        given.push(OptionValue { option, value });
     }
     Ok(given)
 }
 
-/// Where the programs of a bench may leave files; [`run`] makes it and removes it.
+/// The folder for temporary files of a bench. [`run`] creates and removes it.
 pub(crate) fn folder(bench: &str) -> PathBuf {
     std::env::temp_dir().join(format!("catlab-bench-{bench}-{}", std::process::id()))
 }
 
-/// Runs a bench with its options: 0 when every budget was met, 1 when not, 2 with the reason when it could not be run.
-/// A signal that ends it ends all that it has started.
+/// Runs a bench. Exits with 0 if every budget was met, 1 if not, and 2 with the reason if it could not run. A signal
+/// stops the bench and everything it started.
 pub(crate) fn run<O>(
     bench: &str,
     options: Result<O, String>,
@@ -82,7 +82,7 @@ pub(crate) fn run<O>(
         ending::prepare(folder);
         let done = work(&options);
         ending::wait_if_begun();
-        // A folder that stays behind in the system's temporary folder harms nobody.
+        // A leftover in the system's temporary folder does no harm.
         let _removed = std::fs::remove_dir_all(folder);
         done
     });

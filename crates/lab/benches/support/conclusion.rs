@@ -1,4 +1,4 @@
-//! What a bench prints at its end, and puts into its document.
+//! The conclusion of a bench: its printed table, and the figures in its document.
 
 #[path = "line.rs"]
 mod line;
@@ -8,7 +8,7 @@ use super::{command, document, machine};
 use std::path::Path;
 use std::time::Instant;
 
-/// When a bench began, and how much else was running then.
+/// When a bench began, and the load of the machine at that time.
 pub(crate) struct Beginning {
     at: Instant,
     load: f64,
@@ -19,12 +19,13 @@ impl Beginning {
         Self { at: Instant::now(), load: machine::load_average() }
     }
 
-    /// Prints the rows, writes them between the marks of `marks` in the document; gives whether every budget was met.
+    /// Prints the rows and writes them between the marks of `marks` in the document. Returns whether every budget was
+    /// met.
     pub(crate) fn conclude(&self, marks: &str, rows: &[Row], document: Option<&Path>) -> Result<bool, String> {
-        // Marks name parts of a bench, too.
+        // Marks also name parts of a bench.
         let bench = marks.split(" --").next().unwrap_or(marks);
         let head = format!(
-            "{}; load average {:.1} before the run of {:.0} s and {:.1} after it, of which two are its own.\n\
+            "{}; load average {:.1} before the run of {:.0} s and {:.1} after it. The bench itself adds two.\n\
              The command was: `{}`",
             machine::description(),
             self.load,

@@ -1,4 +1,4 @@
-//! Figures that a bench writes go between two marks of a document.
+//! Writes the figures of a bench between two marks in a document.
 
 use super::command::root;
 use std::path::Path;

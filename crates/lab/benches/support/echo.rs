@@ -1,4 +1,4 @@
-//! A server that answers without a look at the question: no server over UDP sockets can do less.
+//! A server that answers without parsing the question: the upper bound for any server over UDP sockets.
 
 #[path = "input.rs"]
 mod input;
@@ -10,11 +10,11 @@ use socket2::{Domain, Socket, Type};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::Ordering;
 
-/// Send and receive buffer asked for each socket.
+/// Requested send and receive buffer of each socket.
 const BUFFER_BYTES: usize = 8 << 20;
 
-/// Answers every datagram with itself, QR set, unread; those to one client `together`, as one datagram that the kernel
-/// takes apart. Prints its address first, ends when its input does.
+/// Returns every datagram with QR set, without parsing it. With `together`, responses to one client are sent as one
+/// segmented datagram. Prints its address first, and exits when standard input closes.
 pub(crate) fn echo(together: bool) {
     let socket = listen();
     let ended = until_input_ends();
@@ -27,10 +27,10 @@ pub(crate) fn echo(together: bool) {
     }
 }
 
-/// A socket on loopback, its address printed.
+/// Binds a socket on loopback and prints its address.
 pub(crate) fn listen() -> UdpSocket {
     let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).expect("a socket");
-    // As much as the system grants; what is lost all the same shows in the figures.
+    // The system may grant less. Resulting losses show in the figures.
     let _granted = socket.set_recv_buffer_size(BUFFER_BYTES);
     let _granted = socket.set_send_buffer_size(BUFFER_BYTES);
     socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).expect("loopback");

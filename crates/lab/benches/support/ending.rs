@@ -1,32 +1,32 @@
-//! A bench that Ctrl-C or SIGTERM ends leaves nothing behind: no server, no tool, no namespace, no folder.
+//! Cleans up after Ctrl-C or SIGTERM: stops all processes and removes namespaces and folders.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long what was started may take to end by itself.
-const GRACE: Duration = Duration::from_secs(20);
-/// A tool that was told to stop waits for answers, until it is told again.
-const AGAIN: Duration = Duration::from_secs(2);
-/// Code of a program that an interrupt ended.
+/// How long child processes may take to exit.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
+/// A tool that was told to stop waits for answers until it gets a second signal, after this time.
+const SIGNAL_INTERVAL: Duration = Duration::from_secs(2);
+/// Exit code of a program stopped by Ctrl-C.
 const EXIT_CODE: i32 = 130;
 
-/// A file in the folder of the bench, each of whose lines is a command that takes away what is no process.
+/// A file in the folder of the bench. Each line is a command that removes something other than a process.
 const CLEAN_UP: &str = "clean-up";
 
 static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
 
-/// From now on a signal ends all that this program has started, then it removes the folder and ends itself.
+/// Installs the signal handler. It stops all descendants of this program, removes the folder and exits.
 pub(super) fn prepare(folder: &Path) {
     let folder = folder.to_owned();
-    // Where there can be no handler a signal ends this program as it would any other.
+    // Without a handler, a signal just kills this program.
     if let Err(error) = ctrlc::set_handler(move || end(&folder)) {
-        eprintln!("signals will end this program and not what it has started: {error}");
+        eprintln!("signals will stop this program, but not its child processes: {error}");
     }
 }
 
-/// Leaves the end of this program to the handler, if a signal has come: it may not be done yet.
+/// Waits for the signal handler to exit the program if a signal has arrived.
 pub(super) fn wait_if_begun() {
     while HAS_BEGUN.load(Ordering::Relaxed) {
         std::thread::sleep(Duration::from_secs(1));
@@ -42,28 +42,28 @@ fn end(folder: &Path) {
     for line in std::fs::read_to_string(folder.join(CLEAN_UP)).unwrap_or_default().lines() {
         run(&line.split(' ').collect::<Vec<_>>());
     }
-    // The bench's own thread may have started one more meanwhile.
+    // The bench's thread may have started another process in the meantime.
     end_processes();
     let _removed = std::fs::remove_dir_all(folder);
     std::process::exit(EXIT_CODE);
 }
 
-/// Tells all that descend from this program to end, and ends those that do not.
+/// Tells all descendants of this program to exit, and kills those that do not.
 fn end_processes() {
     let begin = Instant::now();
-    let mut told: Vec<(u32, Instant)> = Vec::new();
+    let mut signalled: Vec<(u32, Instant)> = Vec::new();
     loop {
         let running = descendants();
         if running.is_empty() {
             return;
         }
-        let is_late = begin.elapsed() > GRACE;
+        let is_late = begin.elapsed() > EXIT_TIMEOUT;
         for pid in running {
-            let before = told.iter_mut().find(|(known, _)| *known == pid);
+            let before = signalled.iter_mut().find(|(known, _)| *known == pid);
             match before {
-                Some((_, at)) if is_late || at.elapsed() > AGAIN => *at = Instant::now(),
+                Some((_, at)) if is_late || at.elapsed() > SIGNAL_INTERVAL => *at = Instant::now(),
                 Some(_) => continue,
-                None => told.push((pid, Instant::now())),
+                None => signalled.push((pid, Instant::now())),
             }
             run(&["kill", if is_late { "-KILL" } else { "-TERM" }, &pid.to_string()]);
         }
@@ -71,14 +71,14 @@ fn end_processes() {
     }
 }
 
-/// All that descend from this program and run; not those that have ended and that nobody has asked for yet.
+/// All running descendants of this program. Zombies are left out.
 fn descendants() -> Vec<u32> {
     let numbers = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let all: Vec<(u32, u32, bool)> = numbers
         .filter_map(|pid| {
             let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-            // State and parent stand behind the name, which may hold blanks.
+            // State and parent follow the name, which may contain spaces.
             let mut fields = text.rsplit_once(") ")?.1.split(' ');
             let (state, parent) = (fields.next()?, fields.next()?.parse().ok()?);
             Some((pid, parent, state != "Z"))
@@ -95,7 +95,7 @@ fn descendants() -> Vec<u32> {
     found.into_iter().skip(1).filter(|&(_, runs)| runs).map(|(pid, _)| pid).collect()
 }
 
-/// Runs one to its end; that it fails, as when something is gone already, changes nothing.
+/// Runs one command. Failures are ignored: the target may be gone already.
 fn run(words: &[&str]) {
     let mut command = Command::new(words[0]);
     command.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

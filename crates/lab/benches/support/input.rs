@@ -1,10 +1,10 @@
-//! The end of a role: that of its standard input.
+//! Stops a role when its standard input closes.
 
 use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Set when standard input ends, so that nothing outlives who started it.
+/// Becomes true when standard input closes, so that no role outlives its parent.
 pub(crate) fn until_input_ends() -> Arc<AtomicBool> {
     let ended = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&ended);

@@ -1,30 +1,31 @@
-//! The command line of a bench, as it stands beside its figures.
+//! The command line of a bench, printed beside its figures.
 
 use std::path::Path;
 
-/// The command that does the same again, for a shell. Of a path of this machine only that is told which others have:
-/// what comes behind the root of the workspace, or else its last part.
+/// The shell command that repeats the run. Local paths are shortened to the part below the root of the workspace, or to
+/// the last part.
 pub(crate) fn line(bench: &str, words: impl Iterator<Item = String>, root: &Path) -> String {
     let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
-    let words = words.filter(|word| word != "--bench").map(|word| quoted(&without_machine(&word, &root)));
+    let words =
+        words.filter(|argument| argument != "--bench").map(|argument| quoted(&without_machine(&argument, &root)));
     std::iter::once(bench.to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
-fn without_machine(word: &str, root: &Path) -> String {
-    let path = Path::new(word);
-    let told = match path.strip_prefix(root) {
-        _ if !path.is_absolute() => return word.to_owned(),
+fn without_machine(argument: &str, root: &Path) -> String {
+    let path = Path::new(argument);
+    let shown = match path.strip_prefix(root) {
+        _ if !path.is_absolute() => return argument.to_owned(),
         Ok(within) => within,
         Err(_) => Path::new(path.file_name().unwrap_or_default()),
     };
-    told.to_string_lossy().into_owned()
+    shown.to_string_lossy().into_owned()
 }
 
-/// A word as a shell reads it, in a line of Markdown between back quotes.
-fn quoted(word: &str) -> String {
+/// Quotes a word for a shell, inside backquotes in Markdown.
+fn quoted(argument: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.,:/=@%+".contains(&byte);
-    if !word.is_empty() && word.bytes().all(is_plain) {
-        return word.to_owned();
+    if !argument.is_empty() && argument.bytes().all(is_plain) {
+        return argument.to_owned();
     }
-    format!("'{}'", word.replace('\'', r"'\''"))
+    format!("'{}'", argument.replace('\'', r"'\''"))
 }

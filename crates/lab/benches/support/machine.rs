@@ -1,18 +1,18 @@
-//! Programs on cores of their own, and what they used of them.
+//! Programs pinned to cores, and their CPU use.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Core of the tool, and of the server that it loads.
+/// The core of the tool, and the core of its server.
 pub(crate) const TOOL_CORE: usize = 0;
 pub(crate) const SERVER_CORE: usize = 1;
-/// Ticks of /proc to a second (USER_HZ).
+/// Ticks of /proc per second (USER_HZ).
 const TICKS: f64 = 100.0;
-/// How long a program that was told to end may take.
+/// How long a program may take to exit.
 const END_MAX: Duration = Duration::from_secs(20);
-/// From this share of its core on a process could not have gone faster.
+/// From this share of its core on, a process counts as saturated.
 const SATURATED: f64 = 0.9;
 
 /// A server that this program started.
@@ -41,14 +41,14 @@ impl Server {
         self.child.id()
     }
 
-    /// Closes its standard input, which ends the roles of this program, and waits.
+    /// Closes its standard input, which stops the roles of this program, and waits.
     pub(crate) fn end(mut self) {
         drop(self.child.stdin.take());
         wait(&mut self.child);
     }
 }
 
-/// Waits until a process that was told to has ended, or should have.
+/// Waits until a stopped process has exited, or until the time is up.
 fn wait(child: &mut Child) {
     let until = Instant::now() + END_MAX;
     while Instant::now() < until && matches!(child.try_wait(), Ok(None)) {
@@ -56,9 +56,9 @@ fn wait(child: &mut Child) {
     }
 }
 
-/// Ends a process by a signal; by one that cannot be ignored when that takes too long.
+/// Stops a process with SIGTERM, or with SIGKILL if that takes too long.
 pub(crate) fn end(child: &mut Child) {
-    // Whoever was waited for already has no number any more.
+    // The process ID of a process that was waited for may belong to another one.
     if matches!(child.try_wait(), Ok(None)) {
         let _sent = Command::new("kill").arg(child.id().to_string()).status();
         wait(child);
@@ -69,20 +69,20 @@ pub(crate) fn end(child: &mut Child) {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Of a process that has ended both do nothing.
+        // Both do nothing if the process has exited.
         let _killed = self.child.kill();
         let _ended = self.child.wait();
     }
 }
 
-/// A program bound to a core.
+/// A program pinned to a core.
 pub(crate) fn pinned(core: usize, program: &Path) -> Command {
     let mut command = Command::new("taskset");
     command.arg("-c").arg(core.to_string()).arg(program);
     command
 }
 
-/// This program in a role, bound to a core or to none.
+/// This program in a role, pinned to a core if one is given.
 pub(crate) fn role(core: Option<usize>, words: &[&str]) -> Command {
     let own = std::env::current_exe().expect("the path of this program");
     let mut command = core.map_or_else(|| Command::new(&own), |core| pinned(core, &own));
@@ -90,36 +90,36 @@ pub(crate) fn role(core: Option<usize>, words: &[&str]) -> Command {
     command
 }
 
-/// What a run used of both cores.
+/// CPU use of a run on both cores.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Used {
-    /// Processor time of the tool, with what the kernel did on its behalf, as a share of a core.
+    /// CPU time of the tool as a share of a core, including kernel time.
     pub(crate) tool: f64,
-    /// Processor time of the server.
+    /// CPU time of the server.
     pub(crate) server: f64,
-    /// Share of the time in which the tool's core was busy, with what else ran there.
+    /// Busy share of the tool's core, including other programs.
     pub(crate) tool_core: f64,
-    /// The same of the server's core.
+    /// Busy share of the server's core.
     pub(crate) server_core: f64,
-    /// Cores' worth of time that neither used: the kernel's own threads, the disk's, other programs.
+    /// CPU time of everything else in cores: kernel threads, disk, other programs.
     pub(crate) others: f64,
-    /// Cores' worth of time in which nobody wanted to run.
+    /// Idle time in cores.
     pub(crate) idle: f64,
 }
 
 impl Used {
-    /// Who could not have gone faster.
+    /// Which side was saturated.
     pub(crate) fn saturated(&self) -> &'static str {
         match (self.tool >= SATURATED, self.server >= SATURATED) {
             (true, true) => "both",
             (true, false) => "tool",
             (false, true) => "server",
-            // Others took what both would have used, or each waits for the other.
+            // Other programs used the rest, or each side waited for the other.
             (false, false) => "neither",
         }
     }
 
-    /// Where the time of all cores went: the four are as much as there are cores.
+    /// CPU time by user. The four values add up to the number of cores.
     pub(crate) fn account(&self) -> String {
         format!("tool {:.2}, servers {:.2}, others {:.2}, idle {:.2}", self.tool, self.server, self.others, self.idle)
     }
@@ -138,7 +138,7 @@ impl Used {
     }
 }
 
-/// A point in time from which [`Used`] is measured.
+/// A starting point for measuring [`Used`].
 pub(crate) struct Meter {
     server: Vec<u32>,
     start: Instant,
@@ -149,7 +149,7 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// Of a server that these processes are.
+    /// Starts measuring, with these processes as the server.
     pub(crate) fn start(server: Vec<u32>) -> Self {
         Self {
             start: Instant::now(),
@@ -161,7 +161,7 @@ impl Meter {
         }
     }
 
-    /// What was used since then, the tool being what this process has waited for.
+    /// CPU use since the start. The tool's share is the time of child processes that were waited for.
     pub(crate) fn stop(self) -> Used {
         let seconds = self.start.elapsed().as_secs_f64() * TICKS;
         let busy = |index: usize, core: usize| {
@@ -178,7 +178,7 @@ impl Meter {
             server,
             tool_core: busy(0, TOOL_CORE),
             server_core: busy(1, SERVER_CORE),
-            // The kernel counts processes by the clock and cores by samples: what is left may come out below nothing.
+            // The kernel counts processes and cores differently, so the difference may be negative.
             others: (cores - idle - tool - server).max(0.0),
             idle,
         }
@@ -195,37 +195,37 @@ fn children_ticks() -> f64 {
     stat_fields("/proc/self/stat", 13)
 }
 
-/// The sum of two fields after the program's name, which may hold blanks.
+/// The sum of two fields after the program's name, which may contain spaces.
 fn stat_fields(path: &str, first: usize) -> f64 {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let after = text.rsplit_once(") ").map_or("", |(_, after)| after);
     after.split(' ').skip(first).take(2).filter_map(|field| field.parse::<f64>().ok()).sum()
 }
 
-/// Busy and all ticks of a core.
+/// Busy ticks and all ticks of a core.
 fn core_ticks(core: usize) -> (f64, f64) {
     ticks_of(&format!("cpu{core}"))
 }
 
-/// The same of a line of /proc/stat: a core, or all.
+/// The same for a line of /proc/stat: one core, or all cores.
 fn ticks_of(name: &str) -> (f64, f64) {
     let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
     let line = text.lines().find(|line| line.split(' ').next() == Some(name)).unwrap_or_default();
-    // Behind the name of all of them there are two blanks.
+    // Two spaces follow the name of the line for all cores.
     let fields: Vec<f64> =
         line.split_ascii_whitespace().skip(1).take(8).filter_map(|field| field.parse().ok()).collect();
     let all = fields.iter().sum::<f64>();
-    // Idle, and idle with something on its way to a disk.
+    // Idle and I/O wait.
     (all - fields.iter().skip(3).take(2).sum::<f64>(), all)
 }
 
-/// Processes that want to run, over the last minute.
+/// Runnable processes, averaged over the last minute.
 pub(crate) fn load_average() -> f64 {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(f64::NAN)
 }
 
-/// Processor and kernel, for the report.
+/// CPU and kernel, for the report.
 pub(crate) fn description() -> String {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or_default();
@@ -234,7 +234,7 @@ pub(crate) fn description() -> String {
     format!("{cores} cores, {}, Linux {}", model.trim_start_matches([' ', '\t', ':']), kernel.trim())
 }
 
-/// A process and all that descend from it.
+/// A process and all its descendants.
 pub(crate) fn family(pid: u32) -> Vec<u32> {
     let children = |pid: u32| -> Vec<u32> {
         let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
@@ -250,7 +250,7 @@ pub(crate) fn family(pid: u32) -> Vec<u32> {
     pids
 }
 
-/// What is started meanwhile stays on these cores.
+/// Runs `start` so that new processes stay on these cores.
 pub(crate) fn on_cores<T>(cores: &[usize], start: impl FnOnce() -> T) -> T {
     let own = affinity();
     set_affinity(cores);
@@ -259,14 +259,14 @@ pub(crate) fn on_cores<T>(cores: &[usize], start: impl FnOnce() -> T) -> T {
     started
 }
 
-/// Bytes of a process that are in memory.
+/// Resident bytes of a process.
 pub(crate) fn resident_bytes(pid: u32) -> f64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
     line.split_whitespace().next().and_then(|word| word.parse::<f64>().ok()).unwrap_or(0.0) * 1024.0
 }
 
-/// The cores that this thread, and what it starts, may run on.
+/// The cores that this thread and its children may use.
 pub(crate) fn affinity() -> Vec<usize> {
     let text = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap_or_default();
@@ -280,7 +280,7 @@ pub(crate) fn affinity() -> Vec<usize> {
         .collect()
 }
 
-/// Keeps this thread, and what it starts, on these cores.
+/// Pins this thread and its children to these cores.
 pub(crate) fn set_affinity(cores: &[usize]) {
     let list = cores.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
     let thread = std::fs::read_link("/proc/thread-self").unwrap_or_default();
@@ -289,7 +289,7 @@ pub(crate) fn set_affinity(cores: &[usize]) {
     assert!(done.is_ok_and(|status| status.success()), "taskset cannot bind this thread to core {list}");
 }
 
-/// Keeps all threads of a process on a core, whatever they chose.
+/// Pins all threads of a process to a core, overriding their own choice.
 pub(crate) fn bind_process(pid: u32, core: usize) {
     let words = ["-a", "-p", "-c", &core.to_string(), &pid.to_string()];
     let done = Command::new("taskset").args(words).stdout(Stdio::null()).status();

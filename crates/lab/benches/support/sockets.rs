@@ -1,6 +1,6 @@
-//! Datagrams in batches, bare: the system calls that a load generator cannot do without, and nothing else.
+//! Batched datagrams with only the system calls that a load generator needs.
 //!
-//! It shares no line with the engine, which is measured against it.
+//! It shares no code with the engine, which is compared with it.
 #![expect(unsafe_code, reason = "batched system calls; every block argues its safety")]
 
 use std::io;
@@ -8,23 +8,23 @@ use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-/// Messages of one system call.
+/// Messages per system call.
 pub(crate) const BATCH: usize = 64;
-/// Bytes that are kept of a datagram.
+/// Bytes kept of each datagram.
 const SLOT_BYTES: usize = 512;
-/// A time stamp or a segment length, each with its head.
+/// Size of a timestamp or segment length with its header.
 const CONTROL_BYTES: usize = 64;
-/// The control message that says how long each datagram of a large one is (linux/udp.h).
+/// The control message with the segment length of a large datagram (linux/udp.h).
 const UDP_SEGMENT: libc::c_int = 103;
 
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 struct Control([u8; CONTROL_BYTES]);
 
-/// Where a datagram came from, and how long it was: those with the same can go back as one.
+/// Source and length of a datagram. Datagrams with equal source and length can be returned as one.
 type Kin = (u32, u16, usize);
 
-/// What is sent on a connected socket.
+/// Sends on a connected socket.
 pub(crate) struct Sender {
     iovecs: Vec<libc::iovec>,
     headers: Vec<libc::mmsghdr>,
@@ -35,7 +35,7 @@ impl Sender {
         Self { iovecs: iovecs(), headers: headers() }
     }
 
-    /// Sends up to a batch of the list, from `next` on and round; gives how many the kernel took.
+    /// Sends up to a batch of the list, cyclically from `next` on. Returns how many messages the kernel accepted.
     pub(crate) fn send(&mut self, socket: &UdpSocket, list: &[Vec<u8>], next: usize, count: usize) -> usize {
         let count = count.min(BATCH);
         for index in 0..count {
@@ -51,14 +51,14 @@ impl Sender {
     }
 }
 
-/// What comes in, with its source and the kernel's time stamp.
+/// Received datagrams with their sources and kernel timestamps.
 pub(crate) struct Batch {
     bytes: Vec<u8>,
     control: Vec<Control>,
     names: Vec<libc::sockaddr_in>,
     iovecs: Vec<libc::iovec>,
     headers: Vec<libc::mmsghdr>,
-    /// For what goes back.
+    /// Headers for the responses.
     answers: Vec<libc::mmsghdr>,
     segments: Vec<libc::iovec>,
     segment_lengths: Vec<Control>,
@@ -79,7 +79,7 @@ impl Batch {
         }
     }
 
-    /// Takes what waits, without waiting; gives how many. Only datagrams: no source, no stamp.
+    /// Receives pending datagrams without blocking, without sources and timestamps. Returns their number.
     pub(crate) fn receive_bare(&mut self, socket: &UdpSocket) -> usize {
         for index in 0..BATCH {
             self.point(index);
@@ -87,7 +87,7 @@ impl Batch {
         self.receive_into(socket)
     }
 
-    /// Takes what waits, without waiting; gives how many.
+    /// Receives pending datagrams without blocking. Returns their number.
     pub(crate) fn receive(&mut self, socket: &UdpSocket) -> usize {
         for index in 0..BATCH {
             self.point(index);
@@ -125,19 +125,19 @@ impl Batch {
         (self.headers[index].msg_len as usize).min(SLOT_BYTES)
     }
 
-    /// When the kernel received it, on the wall clock.
+    /// The kernel's receive time, on the wall clock.
     pub(crate) fn stamp(&self, index: usize) -> Option<Duration> {
         let control = &self.control[index].0;
         let word = |at: usize| i64::from_ne_bytes(control[at..at + 8].try_into().expect("eight bytes"));
         let half = |at: usize| i32::from_ne_bytes(control[at..at + 4].try_into().expect("four bytes"));
-        // Length of all (a word), level, type, seconds, nanoseconds.
+        // Total length (a word), level, type, seconds, nanoseconds.
         let is_there = self.headers[index].msg_hdr.msg_controllen >= 32;
         (is_there && (half(8), half(12)) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS))
             .then(|| Duration::new(word(16) as u64, word(24) as u32))
     }
 
-    /// Sends the first `count` datagrams back with QR set; those to one client `together`, as one datagram that the
-    /// kernel takes apart where it arrives. So an answer costs this side less than a query costs the other.
+    /// Returns the first `count` datagrams with QR set. With `together`, responses to one client are sent as one
+    /// segmented datagram, so an answer costs this side less than a query costs the client.
     pub(crate) fn answer(&mut self, socket: &UdpSocket, count: usize, together: bool) {
         let mut order: [u8; BATCH] = std::array::from_fn(|index| index as u8);
         if together {
@@ -164,7 +164,7 @@ impl Batch {
         (name.sin_addr.s_addr, name.sin_port, self.length(index))
     }
 
-    /// Makes one message of those of one client, whose iovecs begin at `start`.
+    /// Combines the datagrams of one client, whose iovecs begin at `start`, into one message.
     fn gather(&mut self, answer: usize, start: usize, members: &[u8], length: usize) {
         for (offset, &index) in members.iter().enumerate() {
             let slot = &mut self.bytes[usize::from(index) * SLOT_BYTES..][..length.max(12)];
@@ -195,7 +195,7 @@ fn headers() -> Vec<libc::mmsghdr> {
     vec![unsafe { std::mem::zeroed() }; BATCH]
 }
 
-/// Asks the kernel to stamp what it receives.
+/// Enables kernel timestamps for received datagrams.
 pub(crate) fn enable_stamps(socket: &UdpSocket) -> io::Result<()> {
     let on: libc::c_int = 1;
     let size = size_of::<libc::c_int>() as libc::socklen_t;
@@ -207,7 +207,7 @@ pub(crate) fn enable_stamps(socket: &UdpSocket) -> io::Result<()> {
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Waits until one of the sockets has something, or for `at_most_ms`; gives whether one has.
+/// Waits until a socket is readable, for at most `at_most_ms`. Returns whether one is.
 pub(crate) fn wait(sockets: &[UdpSocket], at_most_ms: i32) -> bool {
     let mut watched: Vec<_> = sockets
         .iter()

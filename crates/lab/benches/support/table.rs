@@ -1,4 +1,4 @@
-//! Figures beside their budgets.
+//! Tables of figures with their budgets.
 
 use std::fmt::{self, Write};
 
@@ -6,28 +6,28 @@ use std::fmt::{self, Write};
 pub(crate) struct Row {
     /// What was measured.
     pub(crate) what: String,
-    /// What came out.
+    /// The measured value.
     pub(crate) figure: String,
-    /// What was wanted; empty when the figure only informs.
+    /// The budget. Empty if the figure is informational.
     pub(crate) budget: String,
-    /// Whether it was reached.
+    /// How the figure compares with its budget.
     pub(crate) verdict: Verdict,
-    /// What it rests on.
+    /// How it was measured.
     pub(crate) note: String,
 }
 
-/// How a figure stands to its budget.
+/// How a figure compares with its budget.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
-    /// It has none.
+    /// No budget.
     Informs,
-    /// Reached.
+    /// Met.
     Met,
-    /// Not reached.
+    /// Missed.
     Missed,
-    /// The interval holds values on both sides.
+    /// The interval has values on both sides of the budget.
     Undecided,
-    /// Could not be measured here.
+    /// Not measured here.
     Absent,
 }
 
@@ -36,7 +36,7 @@ impl Verdict {
         if is_met { Self::Met } else { Self::Missed }
     }
 
-    const fn word(self) -> &'static str {
+    const fn label(self) -> &'static str {
         match self {
             Self::Informs => "",
             Self::Met => "met",
@@ -47,10 +47,10 @@ impl Verdict {
     }
 }
 
-/// Budgets that do not hold.
+/// Summary of the budgets that are not met.
 pub(crate) struct Budgets {
     missed: usize,
-    /// They may hold, but this run does not say so.
+    /// Budgets that this run did not measure.
     unmeasured: usize,
 }
 
@@ -59,7 +59,7 @@ impl Budgets {
         let count = |is: fn(&Row) -> bool| rows.iter().filter(|row| is(row)).count();
         Self {
             missed: count(|row| matches!(row.verdict, Verdict::Missed | Verdict::Undecided)),
-            // What is missing and has no budget only informs.
+            // A missing figure without a budget is informational.
             unmeasured: count(|row| row.verdict == Verdict::Absent && !row.budget.is_empty()),
         }
     }
@@ -80,12 +80,12 @@ pub(crate) fn markdown(rows: &[Row]) -> String {
     let mut out = String::from("| what | figure | budget | | evidence |\n|---|---|---|---|---|\n");
     for Row { what, figure, budget, verdict, note } in rows {
         // Writing into a string cannot fail.
-        let _written = writeln!(out, "| {what} | {figure} | {budget} | {} | {note} |", verdict.word());
+        let _written = writeln!(out, "| {what} | {figure} | {budget} | {} | {note} |", verdict.label());
     }
     out
 }
 
-/// The middle value, the smallest and the largest.
+/// Median, minimum and maximum.
 pub(crate) fn spread(values: &[f64]) -> (f64, f64, f64) {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);

@@ -1,99 +1,68 @@
-//! What goes on beside the queries: updates, zones that come and go, transfers. Each ends with its turn.
+//! Disturbances during the queries: updates, zones that are added and removed, or transfers. Each ends with its turn.
 
-use super::Options;
-use super::catamaran_server::CatamaranServer;
 use super::machine::pinned;
-use super::sides::APEX;
-use lab::engine::Transport;
-use lab::report::Run;
+use super::options::{Disturbance, Options};
+use super::zone::APEX;
+use measure::Transport;
+use report::Run;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use testbed::Cluster;
 
-/// Connections that updates come over.
+/// Connections for updates.
 const WRITERS: usize = 4;
-/// Zones that come or go in one turn, or transfers, at most.
+/// Maximum number of zone changes or transfers in one turn.
 const STEPS_MAX: usize = 1_000;
-/// An update in a hundred may be sent later than this; what is later comes in bursts, microseconds.
+/// Limit of the updates' p99 send lag, in microseconds. Later updates would arrive in bursts.
 const LATE_US_MAX: f64 = 5_000.0;
-/// The zone that comes and goes.
+/// The zone that is added and removed.
 const VISITOR: &str = "visitor.test.";
 
-/// A kind of it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
-    /// Names of the zone change, some in each update.
-    Updates,
-    /// A zone as large as the other is added and removed, again and again; the log that it makes leads to checkpoints.
-    Load,
-    /// The whole zone is transferred, again and again.
-    Transfer,
-}
-
-impl Kind {
-    pub(crate) const ALL: [Self; 3] = [Self::Updates, Self::Load, Self::Transfer];
-
-    pub(crate) const fn label(self) -> &'static str {
-        match self {
-            Self::Updates => "updates",
-            Self::Load => "load",
-            Self::Transfer => "transfer",
-        }
-    }
-}
-
-impl FromStr for Kind {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let kind = Self::ALL.into_iter().find(|kind| kind.label() == text);
-        kind.ok_or_else(|| format!("--sides {text}: write updates, load or transfer"))
-    }
-}
-
-/// What was done meanwhile: names changed by updates that were acknowledged, zones added or removed, transfers. What
-/// ends after the turn does not count.
+/// Runs a disturbance. Counts the names changed by acknowledged updates, zone changes, or transfers. Steps that end
+/// after the turn do not count.
 pub(crate) fn disturb(
-    kind: Kind,
+    kind: Disturbance,
     options: &Options,
-    own: &CatamaranServer,
+    own: &Cluster,
     zone: &Path,
     round: u64,
     seconds: u64,
     stop: &AtomicBool,
 ) -> Result<u64, String> {
     match kind {
-        Kind::Updates => updates(options, own, round, seconds),
-        Kind::Load => {
+        Disturbance::Updates => updates(options, own, round, seconds),
+        Disturbance::Load => {
             let arguments = format!("{VISITOR}={}", zone.display());
             repeat(stop, |step| match step % 2 {
                 0 => one(options, own.command(&["zone", "add", &arguments])),
                 _ => one(options, own.command(&["zone", "remove", VISITOR, "--yes"])),
             })
         }
-        Kind::Transfer => repeat(stop, |_| {
+        Disturbance::Transfer => repeat(stop, |_| {
             let server = own.dns();
             let mut dig = Command::new("dig");
             dig.arg(format!("@{}", server.ip())).args(["-p", &server.port().to_string(), "-k"]);
-            dig.arg(own.cluster().join("update.key")).args([APEX, "AXFR", "+noall", "+time=60"]).stdout(Stdio::null());
+            dig.arg(own.cluster_folder().join("update.key"))
+                .args([APEX, "AXFR", "+noall", "+time=60"])
+                .stdout(Stdio::null());
             one(options, dig)
         }),
     }
 }
 
-/// Names drawn from all of the zone's, spread evenly over the turn.
-fn updates(options: &Options, own: &CatamaranServer, round: u64, seconds: u64) -> Result<u64, String> {
+/// Updates names drawn from the whole zone, spread evenly over the turn.
+fn updates(options: &Options, own: &Cluster, round: u64, seconds: u64) -> Result<u64, String> {
     let out: PathBuf = options.folder.join("updates");
     let rate = options.changes as f64 / options.names_each as f64 / options.rounds as f64 / seconds as f64;
-    // Before the generator, which is never idle: behind it they would come a few times a second, hundreds at once. What
-    // it takes from the generator shows in the send lag.
+    // Higher priority than the generator, which is never idle. At equal priority, updates would be sent in bursts of
+    // hundreds, a few times a second. The CPU time taken from the generator shows in its send lag.
     let mut command = scheduled("nice", &["-n", "-10"], &pinned(options.writer_core, &options.catlab));
     let transport = options.updates_over.label();
     command.args(["load", "--quiet", "--workers", "1", "--transport", transport, "--server", &own.dns().to_string()]);
-    command.arg("--tsig").arg(own.cluster().join("update.key"));
+    command.arg("--tsig").arg(own.cluster_folder().join("update.key"));
     command.args(["--update-zone", APEX, "--name", &format!("q{{n}}.{APEX}"), "--names", &options.names.to_string()]);
     command.args(["--names-each", &options.names_each.to_string()]);
     command.args(["--seed", &(round + 1).to_string(), "--rate", &format!("{rate:.0}")]);
@@ -114,12 +83,11 @@ fn updates(options: &Options, own: &CatamaranServer, round: u64, seconds: u64) -
     Ok(run.figures().rcodes.get("NOERROR").copied().unwrap_or(0) * options.names_each)
 }
 
-/// One step after the other until the turn is over, and then on to an even number: whatever comes has gone again. Gives
-/// how many steps ended in time.
+/// Repeats the step until the turn ends, and once more if needed to undo the last change. Returns how many steps ended
+/// in time.
 ///
-/// A program that has ended is waited for only after the turn: where another process looks at it, the kernel may take
-/// seconds to remove it from /proc (a loop of `d_walk` on behalf of who waits, as long as those it waits for have no
-/// core), and would take them from the server.
+/// Waits for exited programs only after the turn. Otherwise the kernel may take seconds of CPU time to remove one from
+/// /proc while another process reads it (a loop in `d_walk`), at the cost of the server.
 fn repeat(stop: &AtomicBool, mut step: impl FnMut(u64) -> Result<Step, String>) -> Result<u64, String> {
     let (mut steps, mut in_time) = (Vec::new(), 0);
     while steps.len() % 2 == 1 || !stop.load(Ordering::Relaxed) && steps.len() < STEPS_MAX {
@@ -134,7 +102,7 @@ fn repeat(stop: &AtomicBool, mut step: impl FnMut(u64) -> Result<Step, String>) 
     Ok(in_time)
 }
 
-/// A program that has said all that it had to say.
+/// A program that has closed its standard error.
 struct Step {
     child: Child,
     shown: String,
@@ -148,7 +116,7 @@ impl Step {
     }
 }
 
-/// Runs a program until it closes its standard error, which is when it ends.
+/// Runs a program until it closes its standard error, that is, until it exits.
 fn one(options: &Options, command: Command) -> Result<Step, String> {
     let mut command = bound(options, &command);
     let shown = format!("{command:?}");
@@ -160,15 +128,15 @@ fn one(options: &Options, command: Command) -> Result<Step, String> {
     Ok(Step { child, shown, errors })
 }
 
-/// The same on the client's core, behind everything else there: SCHED_IDLE takes what is left, and gives way at once.
-/// (A low priority would give way at the next tick of the kernel's clock, up to 4 ms later.)
+/// Runs the command on the client's core with SCHED_IDLE, so that it yields at once to everything else. A low priority
+/// would only yield at the next kernel tick, up to 4 ms later.
 fn bound(options: &Options, command: &Command) -> Command {
     let mut bound = pinned(options.client_core, Path::new(command.get_program()));
     bound.args(command.get_args());
     scheduled("chrt", &["-i", "0"], &bound)
 }
 
-/// The same, started by a program that sets how it is scheduled.
+/// Runs the command through a program that sets its scheduling.
 fn scheduled(program: &str, arguments: &[&str], command: &Command) -> Command {
     let mut first = Command::new(program);
     first.args(arguments).arg(command.get_program()).args(command.get_args());

@@ -1,12 +1,12 @@
-//! Every second of a side as a file: the latency quantiles of the queries that were sent in it.
+//! A CSV file with the latency quantiles of each second of a side.
 
-use lab::report::Run;
+use report::Run;
 use std::fmt::Write;
 
-/// What a file tells of latency, in microseconds from the planned time of a query.
+/// Latency columns, in microseconds from the planned time of a query.
 const QUANTILES: [(&str, f64); 5] = [("p50", 0.5), ("p99", 0.99), ("p99_9", 0.999), ("p99_99", 0.9999), ("max", 1.0)];
 
-/// A row for each whole second of each turn, in order (RFC 4180).
+/// One row for each whole second of each turn, in order (RFC 4180).
 pub(crate) fn csv(runs: &[Run]) -> String {
     let mut out = String::from("turn,second,sent,timed_out");
     // Writing into a string cannot fail.

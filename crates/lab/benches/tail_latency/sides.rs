@@ -1,55 +1,51 @@
-//! Turns without and with something going on beside the queries, and how the slowest ones compare.
+//! Turns with and without a disturbance, and the ratio of their tail latencies.
 
-use super::Options;
-use super::catamaran_server::CatamaranServer;
-use super::disturbance::{Kind, disturb};
+use super::disturbance::disturb;
 use super::every_second;
-use super::load;
-use super::machine::{Meter, pinned};
+use super::load_run;
+use super::machine::{Meter, family, on_cores, pinned};
+use super::options::{Disturbance, Options};
 use super::stops::{RunsWithoutStops, STOP_MIN, Stops, Watch};
 use super::table::{Row, Verdict, spread, thousands};
-use lab::report::Run;
-use lab::report::regression::{QuantileRatio, Since, compare_quantile, compare_seconds};
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::net::Ipv4Addr;
-use std::path::{Path, PathBuf};
+use super::zone::{APEX, make_zone};
+use report::Run;
+use report::regression::{QuantileRatio, Since, compare_quantile, compare_seconds};
+use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use testbed::{Cluster, ServedZone};
 
-/// The zone's apex.
-pub(crate) const APEX: &str = "example.";
-/// How much longer the slowest in ten thousand may take (docs/history/budgets.md).
+/// Maximum ratio of p99.99 (docs/history/budgets.md).
 const RATIO_MAX: f64 = 1.2;
-/// Of queries that wait while the limit is looked for.
+/// Queries in flight while the maximum rate is measured.
 const IN_FLIGHT: usize = 512;
-/// Runs that look for it, and how long each takes.
+/// Runs that measure the maximum rate, and the duration of each.
 const PROBES: usize = 3;
 const PROBE_SECONDS: u64 = 3;
 /// Shorter turns have too few whole seconds.
 const SECONDS_MIN: u64 = 3;
 
-/// A server that takes less of a core in this time than that has come to rest.
+/// A server that uses less CPU time than this share of a core over this time is idle.
 const SETTLE: Duration = Duration::from_secs(1);
 const SETTLED_SHARE: f64 = 0.05;
 const SETTLE_TRIES_MAX: usize = 120;
 
-/// Of the updates that were to come so many must have been acknowledged, and of the queries of a side so many count.
+/// Minimum share of the planned updates that must be acknowledged, and of the queries that must count.
 const UPDATES_SHARE_MIN: f64 = 0.95;
 const QUERIES_MIN: u64 = 5_000_000;
-/// What is above the quantile that is judged.
+/// The share above the judged quantile.
 const QUANTILE_LEFT: f64 = 1e-4;
 
 /// The quantile that is judged.
 const JUDGED: f64 = 0.9999;
-/// How two sides are compared.
+/// Compares two sides.
 type Compare = fn(&[Run], &[Run], f64, Since, u64) -> Result<QuantileRatio, String>;
 
-/// What the sides are called.
+/// Names of the sides.
 const SIDES: [&str; 2] = ["still", "disturbed"];
 
-/// What one side did over all turns.
+/// The results of one side over all turns.
 #[derive(Default)]
 struct Side {
     runs: Vec<Run>,
@@ -57,16 +53,14 @@ struct Side {
     checkpoints: f64,
 }
 
-/// Each disturbance against the same server when nothing goes on.
+/// Compares each disturbance with an undisturbed run of the same server.
 pub(crate) fn of_all(options: &Options) -> Result<Vec<Row>, String> {
     let zone = make_zone(&options.folder, options.names)?;
-    let own = CatamaranServer::start(
-        &options.folder.join("server"),
-        &[(APEX, &zone)],
-        &options.server_cores,
-        // As soon as there is as much log as the last checkpoint was large.
-        &[("[api]", "[log]\ncheckpoint_bytes = 65536\n\n[api]")],
-    )?;
+    // A checkpoint follows as soon as the log is as large as the last checkpoint.
+    let edits = [("[api]", "[log]\ncheckpoint_bytes = 65536\n\n[api]")];
+    let zones = [ServedZone::new(APEX, &zone)];
+    let own = on_cores(&options.server_cores, || Cluster::start(&options.folder.join("server"), &zones, &edits))
+        .map_err(|error| error.to_string())?;
     let limit = limit(options, &own)?;
     let rate = options.rate.unwrap_or(limit / 2.0);
     let seconds = (options.queries as f64 / rate / options.rounds as f64).ceil().max(SECONDS_MIN as f64) as u64;
@@ -84,7 +78,7 @@ pub(crate) fn of_all(options: &Options) -> Result<Vec<Row>, String> {
     for &kind in &options.sides {
         let [mut still, mut disturbed] = [Side::default(), Side::default()];
         for round in 0..options.rounds {
-            // Neither side always comes first.
+            // The sides take turns in coming first.
             let order = if round % 2 == 0 { [None, Some(kind)] } else { [Some(kind), None] };
             for what in order {
                 let side = if what.is_some() { &mut disturbed } else { &mut still };
@@ -104,27 +98,27 @@ pub(crate) fn of_all(options: &Options) -> Result<Vec<Row>, String> {
 }
 
 /// One turn of one side.
-#[expect(clippy::too_many_arguments, reason = "what a turn is made of")]
+#[expect(clippy::too_many_arguments, reason = "a turn needs all of them")]
 fn turn(
     options: &Options,
-    own: &CatamaranServer,
+    own: &Cluster,
     zone: &Path,
-    what: Option<Kind>,
+    what: Option<Disturbance>,
     round: u64,
     seconds: u64,
     rate: f64,
     side: &mut Side,
 ) -> Result<(), String> {
     settle(own)?;
-    let checkpoints = own.metric("catamaran_checkpoints_written_total ")?;
+    let checkpoints = own.metric(1, "catamaran_checkpoints_written_total ").map_err(|error| error.to_string())?;
     let stop = AtomicBool::new(false);
     let (run, done, written) = std::thread::scope(|scope| {
         let stop = &stop;
         let writer = what.map(|kind| scope.spawn(move || disturb(kind, options, own, zone, round, seconds, stop)));
         let run = queries(options, own, seconds, &["--rate", &format!("{rate:.0}")], round);
         stop.store(true, Ordering::Relaxed);
-        let written = own.metric("catamaran_checkpoints_written_total ");
-        let done = writer.map_or(Ok(0), |writer| writer.join().expect("what disturbs does not panic"));
+        let written = own.metric(1, "catamaran_checkpoints_written_total ").map_err(|error| error.to_string());
+        let done = writer.map_or(Ok(0), |writer| writer.join().expect("the disturbing thread does not panic"));
         (run, done, written)
     });
     let (run, done, written) = (run?, done?, written?);
@@ -136,7 +130,7 @@ fn turn(
     eprintln!(
         "round {}, {}: p50 {:.0} us, p99.99 {:.0} us, {} lost, {done} done meanwhile",
         round + 1,
-        what.map_or("still", Kind::label),
+        what.map_or("still", Disturbance::label),
         quantile(0.5),
         quantile(0.9999),
         figures.timed_out
@@ -147,10 +141,10 @@ fn turn(
     Ok(())
 }
 
-/// Waits until the server has nothing left to do of what was before.
-fn settle(own: &CatamaranServer) -> Result<(), String> {
+/// Waits until the server has finished its background work.
+fn settle(own: &Cluster) -> Result<(), String> {
     for _ in 0..SETTLE_TRIES_MAX {
-        let meter = Meter::start(own.pids());
+        let meter = Meter::start(family(own.pid()));
         std::thread::sleep(SETTLE);
         if meter.stop().server < SETTLED_SHARE {
             return Ok(());
@@ -159,8 +153,8 @@ fn settle(own: &CatamaranServer) -> Result<(), String> {
     Err("the server does not come to rest".into())
 }
 
-/// Every second of both sides, each in a file.
-fn keep(folder: &Path, kind: Kind, sides: [&Side; 2]) -> Result<(), String> {
+/// Writes every second of both sides to one file per side.
+fn keep(folder: &Path, kind: Disturbance, sides: [&Side; 2]) -> Result<(), String> {
     std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     for (name, side) in SIDES.into_iter().zip(sides) {
         let file = folder.join(format!("{}-{name}.csv", kind.label()));
@@ -170,49 +164,35 @@ fn keep(folder: &Path, kind: Kind, sides: [&Side; 2]) -> Result<(), String> {
     Ok(())
 }
 
-/// Asks for names all over the zone.
-fn queries(options: &Options, own: &CatamaranServer, seconds: u64, pace: &[&str], seed: u64) -> Result<Run, String> {
+/// Queries names all over the zone.
+fn queries(options: &Options, own: &Cluster, seconds: u64, pace: &[&str], seed: u64) -> Result<Run, String> {
     let catlab = pinned(options.tool_core, &options.catlab);
-    // Where that is not allowed, `nice` says so and goes on.
+    // Without permission, `nice` prints a warning and continues.
     let mut command = Command::new("nice");
     command.args(["-n", "-10"]).arg(catlab.get_program()).args(catlab.get_args());
     command.args(["load", "--quiet", "--workers", "1", "--server", &own.dns().to_string()]);
     command.args(["--name", &format!("q{{n}}.{APEX}"), "--names", &options.names.to_string(), "--types", "A"]);
     command.args(["--seed", &(1_000 + seed).to_string(), "--duration", &format!("{seconds}s")]).args(pace);
     command.args(["--expect-rcode", "NOERROR", "--timeout", "1s"]);
-    // The lag of one that is not valid is told beside its latency.
-    Ok(load::run(&mut command, &options.folder.join("run"), own.pids())?.0)
+    // An invalid run is kept. Its send lag is reported beside its latency.
+    Ok(load_run::run(&mut command, &options.folder.join("run"), family(own.pid()))?.0)
 }
 
-/// Answers a second in a closed loop: the median of some.
-fn limit(options: &Options, own: &CatamaranServer) -> Result<f64, String> {
+/// The maximum answers per second in a closed loop, as the median of several runs.
+fn limit(options: &Options, own: &Cluster) -> Result<f64, String> {
     let mut rates = Vec::new();
     for probe in 0..PROBES {
         let in_flight = IN_FLIGHT.to_string();
         let run = queries(options, own, PROBE_SECONDS, &["--closed-loop", "--in-flight", &in_flight], probe as u64)?;
-        rates.push(load::answers_a_second(&run));
+        rates.push(load_run::answers_a_second(&run));
     }
     Ok(spread(&rates).0)
 }
 
-fn make_zone(folder: &Path, names: u64) -> Result<PathBuf, String> {
-    let file = folder.join("zone");
-    let wrong = |error: std::io::Error| format!("{}: {error}", file.display());
-    let mut out = BufWriter::new(File::create(&file).map_err(wrong)?);
-    // Relative names: the same file is another zone's, too.
-    out.write_all(b"$TTL 300\n@ SOA ns host 1 7200 900 99999 300\n@ NS ns\nns A 192.0.2.1\n").map_err(wrong)?;
-    for number in 0..names {
-        let address = Ipv4Addr::from(0x0A00_0000 | (number as u32 & 0x00FF_FFFF));
-        writeln!(out, "q{number} A {address}").map_err(wrong)?;
-    }
-    out.flush().map_err(wrong)?;
-    Ok(file)
-}
-
-/// What one kind of disturbance did to latency.
+/// The effect of one kind of disturbance on latency.
 fn figures(
     options: &Options,
-    kind: Kind,
+    kind: Disturbance,
     offered: &str,
     still: &Side,
     disturbed: &Side,
@@ -224,7 +204,7 @@ fn figures(
         let of = side.runs.iter().map(|run| run.total.send_lag.quantile(0.9999) as f64 / 1e3);
         spread(&of.collect::<Vec<_>>()).0
     };
-    let told = |queries: [u64; 2]| {
+    let describe_counts = |queries: [u64; 2]| {
         format!(
             "{} and {} queries at {offered}; {} and {} lost; send lag p99.99 {:.0} and {:.0} us; {done}",
             thousands(queries[0] as f64),
@@ -252,7 +232,7 @@ fn figures(
     for (what, quantile, since, compare) in compared {
         let compared = compare(&still.runs, &disturbed.runs, quantile, since, 1)?;
         rows.push(if what == "p99.99" && stops.is_none() {
-            judged(what, compared, told(compared.queries))
+            judged(what, compared, describe_counts(compared.queries))
         } else {
             row(kind, what, compared)
         });
@@ -262,8 +242,8 @@ fn figures(
         let [a, b] = [still, disturbed].map(|side| stops.leave_out(&side.runs));
         let left_out = left_out([(still, &a), (disturbed, &b)]);
         rows.push(match compare_quantile(&a.runs, &b.runs, JUDGED, Since::Planned, 1) {
-            Ok(compared) => judged(what, compared, format!("{}; {left_out}", told(compared.queries))),
-            // Too few are left.
+            Ok(compared) => judged(what, compared, format!("{}; {left_out}", describe_counts(compared.queries))),
+            // Too few seconds are left.
             Err(reason) => Row {
                 what: format!("{}: {what}", kind.label()),
                 figure: "-".into(),
@@ -276,25 +256,25 @@ fn figures(
     Ok(rows)
 }
 
-/// What went on beside the queries.
-fn done(options: &Options, kind: Kind, disturbed: &Side) -> String {
+/// Describes the disturbance that took place.
+fn done(options: &Options, kind: Disturbance, disturbed: &Side) -> String {
     match kind {
-        Kind::Updates => {
+        Disturbance::Updates => {
             format!("{} names changed, {} in each update", thousands(disturbed.done as f64), options.names_each)
         }
-        Kind::Load => format!(
+        Disturbance::Load => format!(
             "{} times a zone of {} names was added or removed, {:.0} checkpoints written",
             disturbed.done,
             thousands(options.names as f64),
             disturbed.checkpoints
         ),
-        Kind::Transfer => {
+        Disturbance::Transfer => {
             format!("{} transfers of {} names", disturbed.done, thousands(options.names as f64))
         }
     }
 }
 
-/// How many seconds of both sides are left out, and for what.
+/// How many seconds of both sides are skipped, and why.
 fn left_out(sides: [(&Side, &RunsWithoutStops); 2]) -> String {
     let seconds = |side: &Side| side.runs.iter().map(|run| run.sending().count()).sum::<usize>();
     let [still, disturbed] = sides.map(|(side, without)| format!("{} of {}", without.seconds_left_out, seconds(side)));
@@ -306,7 +286,7 @@ fn left_out(sides: [(&Side, &RunsWithoutStops); 2]) -> String {
     )
 }
 
-fn row(kind: Kind, what: &str, compared: QuantileRatio) -> Row {
+fn row(kind: Disturbance, what: &str, compared: QuantileRatio) -> Row {
     let QuantileRatio { a_us, b_us, ratio, interval: [low, high], .. } = compared;
     Row {
         what: format!("{}: {what}", kind.label()),
@@ -317,22 +297,21 @@ fn row(kind: Kind, what: &str, compared: QuantileRatio) -> Row {
     }
 }
 
-/// The interval says whether the budget is met; nothing does when the disturbance did not take place as it should
-/// have, the queries are fewer than were wanted, or so many were lost with nothing going on that it is the time-out
-/// that is compared.
+/// Judges the ratio by its interval. There is no verdict if the disturbance was incomplete, if there were too few
+/// queries, or if undisturbed losses are so high that the quantile is the timeout.
 fn judge(
     options: &Options,
-    kind: Kind,
+    kind: Disturbance,
     [still, disturbed]: [&Side; 2],
     queries: [u64; 2],
     interval: [f64; 2],
 ) -> Verdict {
     let took_place = match kind {
-        Kind::Updates => disturbed.done as f64 >= UPDATES_SHARE_MIN * options.changes as f64,
-        Kind::Load => disturbed.done > 0 && disturbed.checkpoints > 0.0,
-        Kind::Transfer => disturbed.done > 0,
+        Disturbance::Updates => disturbed.done as f64 >= UPDATES_SHARE_MIN * options.changes as f64,
+        Disturbance::Load => disturbed.done > 0 && disturbed.checkpoints > 0.0,
+        Disturbance::Transfer => disturbed.done > 0,
     };
-    // Whole seconds are compared: the first and the last of a turn may be left out.
+    // The first and the last second of a turn may be missing, because only whole seconds are compared.
     let are_enough = queries.into_iter().all(|count| count >= QUERIES_MIN);
     let lost = still.runs.iter().map(|run| run.figures().timed_out).sum::<u64>() as f64;
     let has_latency = lost < QUANTILE_LEFT * queries[0] as f64;
@@ -344,8 +323,8 @@ fn judge(
     }
 }
 
-/// The second of each side whose slowest in ten thousand were the slowest, and the slowest query of all.
-fn worst_seconds(kind: Kind, still: &Side, disturbed: &Side) -> Vec<Row> {
+/// The second of each side with the highest p99.99, and the slowest query.
+fn worst_seconds(kind: Disturbance, still: &Side, disturbed: &Side) -> Vec<Row> {
     SIDES
         .into_iter()
         .zip([still, disturbed])

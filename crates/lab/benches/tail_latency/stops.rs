@@ -1,27 +1,26 @@
-//! Stops of the machine: moments in which a thread that goes before all others did not run, so nobody did.
+//! Detects stalls of the machine: times in which even the highest-priority thread did not run.
 //!
-//! On each core a thread of the highest real-time priority sleeps for a millisecond at a time, and writes down when it
-//! was woken late. What the server or the tool does cannot hold it up: a hypervisor that takes the core away does, and
-//! a kernel that does not let go of it.
+//! On each core, a thread with the highest real-time priority sleeps for 1 ms at a time and records late wake-ups.
+//! Neither server nor tool can delay it. A hypervisor that takes the core away can, and so can the kernel.
 
 use super::machine::{Server, role};
-use lab::report::Run;
+use report::Run;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// The role of this program, with a file, that watches the core that it was put on.
+/// The role of this program that watches its core and writes to a file.
 pub(crate) const ROLE: &str = "watch-stops";
-/// How long it sleeps.
+/// Duration of each sleep.
 const SLEEP: Duration = Duration::from_millis(1);
-/// From this on it is a stop.
+/// Minimum duration of a stall.
 pub(crate) const STOP_MIN: Duration = Duration::from_millis(1);
-/// Of SCHED_FIFO: the highest that is left to programs.
+/// The highest SCHED_FIFO priority for programs.
 const PRIORITY: &str = "98";
 
-/// Those who watch, until the end of the bench.
+/// The watching processes. They run until the end of the bench.
 pub(crate) struct Watch {
     watchers: Vec<(Server, PathBuf)>,
 }
@@ -30,7 +29,7 @@ impl Watch {
     /// Watches these cores.
     ///
     /// # Errors
-    /// Where a program may have no real-time priority.
+    /// If the program may not use real-time priorities.
     pub(crate) fn start(cores: &[usize], folder: &Path) -> Result<Self, String> {
         let watcher = |&core: &usize| {
             let file = folder.join(format!("stops-{core}"));
@@ -42,7 +41,7 @@ impl Watch {
         Ok(Self { watchers: cores.iter().map(watcher).collect::<Result<_, String>>()? })
     }
 
-    /// The stops so far.
+    /// All stalls so far.
     pub(crate) fn stops(&self) -> Result<Stops, String> {
         let mut stops = Vec::new();
         for (_, file) in &self.watchers {
@@ -57,7 +56,7 @@ impl Watch {
     }
 }
 
-/// Writes stops into the file until standard input ends.
+/// Writes stalls to the file until standard input closes.
 pub(crate) fn watch(file: &str) -> std::io::Result<()> {
     let mut out = File::create(file)?;
     println!("watching {file}");
@@ -76,42 +75,42 @@ pub(crate) fn watch(file: &str) -> std::io::Result<()> {
     }
 }
 
-/// A stop of one core.
+/// A stall of one core.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Stop {
-    /// Seconds since the epoch.
+    /// End in seconds since the epoch.
     until: f64,
     seconds: f64,
 }
 
 impl Stop {
-    /// Of a whole line.
+    /// Parses a complete line.
     fn parse(line: &str) -> Option<Self> {
         let (until, seconds) = line.strip_suffix('\n')?.split_once(' ')?;
         Some(Self { until: until.parse().ok()?, seconds: seconds.parse().ok()? })
     }
 
-    /// Whether queries of this time met it, or what had piled up meanwhile: at half of what a server can it is worked
-    /// off in as long again.
+    /// Whether the stall or its backlog overlaps this time. At half of the server's capacity, a backlog takes as long
+    /// as the stall.
     fn is_met(&self, from: f64, until: f64) -> bool {
         self.until - self.seconds < until && self.until + self.seconds > from
     }
 }
 
-/// What those who watch have written.
+/// The recorded stalls.
 #[derive(Debug, Default)]
 pub(crate) struct Stops(Vec<Stop>);
 
-/// A side without the seconds in which the machine stood still.
+/// A side without the seconds of stalls.
 pub(crate) struct RunsWithoutStops {
     pub(crate) runs: Vec<Run>,
     pub(crate) seconds_left_out: usize,
-    /// The longest stop in these.
+    /// The longest of these stalls.
     pub(crate) longest_ms: f64,
 }
 
 impl Stops {
-    /// The same runs without the seconds in which one of the cores stood still.
+    /// Removes the seconds in which a core stalled.
     pub(crate) fn leave_out(&self, runs: &[Run]) -> RunsWithoutStops {
         let mut unstopped = RunsWithoutStops { runs: runs.to_vec(), seconds_left_out: 0, longest_ms: 0.0 };
         for run in &mut unstopped.runs {

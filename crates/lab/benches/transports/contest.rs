@@ -1,24 +1,24 @@
-//! Answers a second over each transport, each number of connections and each depth, in turns.
+//! Answers per second of each transport, with each number of connections and each depth, in turns.
 
 use super::answers;
-use super::load;
+use super::load_run;
 use super::machine::{TOOL_CORE, Used, pinned};
+use super::options::{Cell, Options};
 use super::servers::{ECHO, NAMES, OURS, Server};
 use super::table::{Row, Verdict, spread, thousands};
 use super::window;
 use super::zones::{Lengths, Zone};
-use super::{Cell, Options};
-use lab::engine::Transport;
-use lab::report::Run;
+use measure::Transport;
+use report::Run;
 
-/// Queries that wait in the runs over UDP.
+/// Queries in flight over UDP.
 const UDP_IN_FLIGHT: usize = 512;
-/// Source addresses: so many connections come from no one client.
+/// Source addresses. They keep each client below the server's connection limit per client.
 const SOURCES: usize = 8;
-/// Connections from which on the budgets hold.
+/// Number of connections from which on the budgets apply.
 const MANY: usize = 1_000;
 
-/// Share of the connections that may be missing: of 15,000 handshakes in a row one may take longer than it has.
+/// Maximum share of missing connections: of 15,000 handshakes in a row, one may time out.
 const MISSING_MAX: f64 = 0.001;
 
 struct Turn {
@@ -27,12 +27,12 @@ struct Turn {
     cell: Cell,
     round: usize,
     rate: f64,
-    /// Microseconds of the server's processor for each answer; not a number when nobody saw it.
+    /// CPU time of the server per answer, in microseconds. NaN if it was not measured.
     cost_us: f64,
     used: Used,
 }
 
-/// How much of our own rate over UDP is wanted (docs/history/budgets.md).
+/// Minimum ratio to catamaran's rate over UDP (docs/history/budgets.md).
 const fn budget(transport: Transport) -> Option<f64> {
     match transport {
         Transport::Tcp => Some(0.80),
@@ -41,7 +41,7 @@ const fn budget(transport: Transport) -> Option<f64> {
     }
 }
 
-/// Every cell: a round is UDP once, then each transport with each server that has it.
+/// Measures every cell. A round runs UDP once, then each transport with each server that supports it.
 pub(crate) fn of_all(options: &Options) -> Result<Vec<Row>, String> {
     let zone = Zone::make(&options.folder, options.names)?;
     let (ours, certificate) = Server::ours(&zone, &options.folder)?;
@@ -66,7 +66,7 @@ pub(crate) fn of_all(options: &Options) -> Result<Vec<Row>, String> {
                 for server in servers.iter().filter(|server| server.address(transport).is_some()) {
                     match run(options, &zone, server, transport, cell, round) {
                         Ok(turn) => turns.push(turn),
-                        // A server that cannot do this is a figure, too; of ours, one that fails the bench.
+                        // A server that fails is reported. If it is catamaran, the bench fails.
                         Err(error) if server.name == OURS => rows.push(failed(&label(transport, cell), error)),
                         Err(error) if round == 0 => rows.push(absent(&label(transport, cell), server.name, error)),
                         Err(error) => eprintln!("{error}"),
@@ -90,13 +90,13 @@ pub(crate) fn absent(what: &str, name: &str, note: String) -> Row {
     Row { what: format!("{what}: {name}"), figure, budget, verdict: Verdict::Absent, note }
 }
 
-/// What ours could not do.
+/// The row for a failure of catamaran.
 pub(crate) fn failed(what: &str, note: String) -> Row {
     eprintln!("{note}");
     Row { verdict: Verdict::Missed, budget: "all of it".to_owned(), ..absent(what, OURS, note) }
 }
 
-/// One turn: the answers that arrived in the whole seconds after all connections were open.
+/// One turn. Only answers in whole seconds after all connections were open count.
 fn run(
     options: &Options,
     zone: &Zone,
@@ -120,14 +120,14 @@ fn run(
     command.args(["--monitor", &server.monitored(), "--monitor-interval", "500ms"]);
     command.arg("--queries").arg(zone.queries(Lengths::Mixed)?);
     let out = options.folder.join("run");
-    let mut measure = || load::run(&mut command, &out, server.pids());
+    let mut measure = || load_run::run(&mut command, &out, server.pids());
     let (run, used) = match server.address(Transport::Udp) {
         Some(udp) => answers::check_meanwhile(server.name, udp, zone, measure)?.0?,
         None => measure()?,
     };
     let wrong = format!("{} over {transport}, {} x {}", server.name, cell.connections, cell.depth);
     check(&wrong, &run, cell, transport)?;
-    let rate = load::answers_a_second(&run);
+    let rate = load_run::answers_a_second(&run);
     let cores = window::cores(&run.recording.samples, options.seconds as f64).unwrap_or(f64::NAN);
     let turn = Turn { name: server.name, transport, cell, round, rate, cost_us: 1e6 * cores / rate, used };
     eprintln!(
@@ -141,7 +141,7 @@ fn run(
     Ok(turn)
 }
 
-/// All connections were there, or nearly, and what came was right.
+/// Checks that nearly all connections were open and that the answers were correct.
 pub(crate) fn check(what: &str, run: &Run, cell: Cell, transport: Transport) -> Result<(), String> {
     let figures = run.figures();
     if figures.unexpected + figures.mismatched > 0 {
@@ -166,8 +166,8 @@ fn label(transport: Transport, cell: Cell) -> String {
     format!("{connections} connections, {} in flight on each, {transport}", cell.depth)
 }
 
-/// How fast each server was.
-fn figures(turns: &[Turn], transport: Transport, cell: Cell, asked: usize) -> Vec<Row> {
+/// The rate of each server.
+fn figures(turns: &[Turn], transport: Transport, cell: Cell, requested: usize) -> Vec<Row> {
     let of = |name: &'static str| {
         turns.iter().filter(move |turn| (turn.name, turn.transport, turn.cell) == (name, transport, cell))
     };
@@ -191,26 +191,26 @@ fn figures(turns: &[Turn], transport: Transport, cell: Cell, asked: usize) -> Ve
             note: format!(
                 "{cost} of the server's processor an answer; with the opening of connections: tool {tool:.0} % \
                  of its core, server {busy:.0} %{}",
-                window::rounds(of(name).count(), asked)
+                window::rounds(of(name).count(), requested)
             ),
         });
     }
     rows
 }
 
-/// The spread of what is a number.
+/// The spread of the values that are not NaN.
 fn seen_spread(values: impl Iterator<Item = f64>) -> (f64, f64, f64) {
     spread(&values.filter(|value| value.is_finite()).collect::<Vec<_>>())
 }
 
-/// How ours over a transport stands to ours over UDP, and over TCP to the echo, in the same rounds.
+/// The ratios of catamaran over a transport to catamaran over UDP, and over TCP to the echo, in the same rounds.
 fn ratios(turns: &[Turn], transport: Transport, cell: Cell) -> impl Iterator<Item = Row> {
     let wanted = budget(transport).filter(|_| cell.connections >= MANY);
     let to_udp = ratio(turns, transport, cell, (OURS, Transport::Udp), wanted);
     [to_udp, ratio(turns, transport, cell, (ECHO, transport), None)].into_iter().flatten()
 }
 
-/// How ours stands to another server and its transport.
+/// The ratio of catamaran to another server over its transport.
 fn ratio(
     turns: &[Turn],
     transport: Transport,

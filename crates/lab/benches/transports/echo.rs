@@ -1,5 +1,4 @@
-//! A server over TCP that answers without a look at the question: it waits with epoll, reads from a socket and writes
-//! to it, and that is all.
+//! A TCP server that does not parse the question. It only waits with epoll, reads and writes.
 
 #[path = "../support/input.rs"]
 mod input;
@@ -12,22 +11,22 @@ use std::net::Ipv4Addr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// What is read at once: more than any cell has in flight on a connection.
+/// Size of a read: more than any cell has in flight on a connection.
 const READ_BYTES: usize = 4096;
-/// Connections that one call of epoll tells of.
+/// Connections reported by one call of epoll.
 const EVENTS: usize = 1_024;
-/// How long to wait before a look at whether to end.
+/// Interval of the check whether to exit.
 const PAUSE: Duration = Duration::from_millis(50);
 const LISTENER: Token = Token(usize::MAX);
 
-/// A connection, and the beginning of a message whose rest has not come.
+/// A connection with the beginning of an incomplete message.
 struct Connection {
     stream: TcpStream,
     rest: Vec<u8>,
 }
 
-/// Answers every message with itself, QR set, unread; those of one read together. Prints its address first, ends with
-/// its standard input.
+/// Returns every message with QR set, without parsing it. Messages of one read are answered together. Prints its
+/// address first, and exits when standard input closes.
 pub(crate) fn echo() {
     let mut listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0).into()).expect("loopback");
     println!("{}", listener.local_addr().expect("an address"));
@@ -55,24 +54,24 @@ pub(crate) fn echo() {
 }
 
 impl Connection {
-    /// Answers what is there; false when the connection has ended.
+    /// Answers all complete messages. Returns false if the connection has ended.
     fn serve(&mut self) -> bool {
         let mut bytes = [0; READ_BYTES];
         loop {
-            let held = self.rest.len();
-            bytes[..held].copy_from_slice(&self.rest);
-            match self.stream.read(&mut bytes[held..]) {
+            let kept = self.rest.len();
+            bytes[..kept].copy_from_slice(&self.rest);
+            match self.stream.read(&mut bytes[kept..]) {
                 Ok(0) => return false,
                 Ok(count) => {
-                    let filled = held + count;
+                    let filled = kept + count;
                     let whole = turn_into_answers(&mut bytes[..filled]);
-                    // What a client does not take at once is its loss: it reads all the time.
+                    // The client reads all the time, so a short write only happens if it is gone.
                     if whole > 0 && self.stream.write_all(&bytes[..whole]).is_err() {
                         return false;
                     }
                     self.rest.clear();
                     self.rest.extend_from_slice(&bytes[whole..filled]);
-                    // As with any edge of epoll: a read that did not fill its buffer has emptied the socket.
+                    // epoll is edge-triggered: a read that did not fill its buffer has emptied the socket.
                     if filled < READ_BYTES {
                         return true;
                     }
@@ -85,7 +84,7 @@ impl Connection {
     }
 }
 
-/// Sets QR in each whole message; gives how many bytes they are.
+/// Sets QR in each complete message. Returns their total size in bytes.
 fn turn_into_answers(bytes: &mut [u8]) -> usize {
     let mut at = 0;
     while let Some(&[high, low]) = bytes.get(at..at + 2) {

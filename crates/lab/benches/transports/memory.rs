@@ -1,21 +1,22 @@
-//! Resident memory for each connection: each server anew for each transport, so that no memory of other connections is
-//! there to be used again.
+//! Resident memory per connection. Each transport uses a fresh server, so that it cannot reuse memory of earlier
+//! connections.
 
 use super::contest::{absent, check, failed};
+use super::load_run;
 use super::machine::{TOOL_CORE, pinned, resident_bytes};
+use super::options::{Cell, Options};
 use super::servers::{Certificate, ECHO, NAMES, OURS, Server};
 use super::table::{Row, Verdict, thousands};
 use super::zones::{Lengths, Zone};
-use super::{Cell, Options, load};
-use lab::engine::Transport;
-use lab::report::Run;
+use measure::Transport;
+use report::Run;
 
-/// Queries a second over all connections: each is idle most of the time.
+/// Queries per second over all connections. Each connection is idle most of the time.
 const RATE: usize = 2_000;
-/// Source addresses: so many connections come from no one client.
+/// Source addresses. They keep each client below the server's connection limit per client.
 const SOURCES: usize = 8;
 
-/// Every server and transport, with as many connections as the largest cell has.
+/// Measures every server and transport with the connections of the largest cell.
 pub(crate) fn of_all(options: &Options) -> Result<Vec<Row>, String> {
     let Some(connections) = options.cells.iter().map(|cell| cell.connections).max() else { return Ok(Vec::new()) };
     let zone = Zone::make(&options.folder, options.names)?;
@@ -41,12 +42,12 @@ pub(crate) fn of_all(options: &Options) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// Ours always; the echo keeps nothing that a server would.
+/// Catamaran is always measured. The echo is not, because it keeps no state per connection.
 fn is_measured(name: &str, options: &Options) -> bool {
     name == OURS || name != ECHO && options.servers.iter().any(|one| one == name)
 }
 
-/// Ours is held to its budget (docs/history/budgets.md).
+/// Judges catamaran by its budget (docs/history/budgets.md).
 fn judge(name: &str, transport: Transport, bytes: f64) -> (String, Verdict) {
     let budget = match transport {
         Transport::Tcp => 4.0 * 1024.0,
@@ -74,7 +75,7 @@ fn start(
     Ok(peers.into_iter().find(|peer| peer.address(transport).is_some()))
 }
 
-/// Bytes for each connection while all are open and asked in turn.
+/// Bytes per connection while all connections are open and used in turn.
 fn of_one(
     options: &Options,
     zone: &Zone,
@@ -84,7 +85,7 @@ fn of_one(
 ) -> Result<(f64, String), String> {
     let resident = || server.pids().into_iter().map(resident_bytes).sum::<f64>();
     let address = server.address(transport).ok_or("a transport that it has")?;
-    // Each is to be asked about twice.
+    // Each connection carries two queries.
     let seconds = (2 * connections / RATE).clamp(4, 20);
     let sources: Vec<String> = (1..=SOURCES).map(|last| format!("127.0.0.{last}")).collect();
     let mut command = pinned(TOOL_CORE, &options.catlab);
@@ -95,7 +96,7 @@ fn of_one(
     command.args(["--monitor", &server.monitored(), "--monitor-interval", "500ms"]);
     command.arg("--queries").arg(zone.queries(Lengths::Mixed)?);
     let before = resident();
-    let (run, _used) = load::run(&mut command, &options.folder.join("run"), server.pids())?;
+    let (run, _used) = load_run::run(&mut command, &options.folder.join("run"), server.pids())?;
     check(&format!("{} over {transport}", server.name), &run, Cell { connections, depth: 1 }, transport)?;
     let most = most_resident(&run);
     let mib = |bytes: f64| bytes / f64::from(1 << 20);
@@ -103,7 +104,7 @@ fn of_one(
     Ok(((most - before) / connections as f64, note))
 }
 
-/// The most of all processes together.
+/// The maximum over time of all processes together.
 fn most_resident(run: &Run) -> f64 {
     run.recording.samples.iter().filter_map(|sample| sample.rss_bytes).fold(0.0, f64::max)
 }

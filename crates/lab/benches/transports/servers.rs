@@ -1,29 +1,26 @@
-//! The servers that take turns, each with one thread on one core, and the transports that each has.
+//! The servers under test, each with one thread on one core, and the transports of each.
 
-use super::catamaran_server::CatamaranServer;
 use super::machine::{self, SERVER_CORE, bind_process, family, on_cores, role};
 use super::zones::{APEX, Zone};
-use lab::engine::Transport;
-use std::fs::File;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use measure::Transport;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use testbed::{Cluster, Encryption, Kind, Peer, ServedZone, Setup};
 
-/// Every server, in the order of their turns; ours is first, since the others take its certificate.
+/// All servers, in the order of their turns. Catamaran is first, because the others use its certificate.
 pub(crate) const NAMES: [&str; 6] = [OURS, ECHO, "knot", "nsd", "bind", "unbound"];
-/// Ours.
+/// The server of this project.
 pub(crate) const OURS: &str = "catamaran";
-/// What the kernel's TCP asks of any server, and nothing else.
+/// The upper bound for any server over the kernel's TCP.
 pub(crate) const ECHO: &str = "echo";
-/// How long one may take to answer, and to end.
-const READY_MAX: Duration = Duration::from_secs(120);
-/// Connections that each lets in, which is more than any cell has.
+/// Seconds until a server closes an idle connection: longer than a turn.
+const IDLE_S: u32 = 120;
+/// Connection limit of each server: more than any cell uses.
 const CONNECTIONS_MAX: usize = 16_000;
-/// Files of a server that are no connections.
+/// Open files of a server besides its connections.
 const FILES_OTHER: usize = 1_000;
 
-/// A running server; it ends with this value.
+/// A running server. It is stopped on drop.
 pub(crate) struct Server {
     pub(crate) name: &'static str,
     process: Process,
@@ -31,12 +28,12 @@ pub(crate) struct Server {
 }
 
 enum Process {
-    CatamaranServer(CatamaranServer),
+    Catamaran(Cluster),
     Echo(machine::Server),
-    Peer(Child),
+    Peer(Peer),
 }
 
-/// Where it answers.
+/// The ports of a server.
 #[derive(Clone, Copy, Default)]
 struct Ports {
     udp: Option<SocketAddr>,
@@ -46,97 +43,102 @@ struct Ports {
     doq: Option<SocketAddr>,
 }
 
-/// A chain and its key, PEM.
+/// A certificate chain and its key, in PEM.
 pub(crate) struct Certificate {
     chain: PathBuf,
     key: PathBuf,
 }
 
 impl Server {
-    /// Ours, with room for all connections, and the certificate that it made.
+    /// Starts catamaran with room for all connections. Also returns its certificate.
     pub(crate) fn ours(zone: &Zone, folder: &Path) -> Result<(Self, Certificate), String> {
-        let own = CatamaranServer::start(
-            &folder.join("catamaran"),
-            &[(APEX, &zone.file)],
-            &[SERVER_CORE],
-            &[
-                ("connections_max = 16384", "connections_max = 65536"),
-                ("connections_per_client_max = 2048", "connections_per_client_max = 65536"),
-                ("idle_ms = 10000", "idle_ms = 60000"),
-                ("memory_bytes_max = 1073741824", "memory_bytes_max = 4294967296"),
-            ],
-        )?;
-        let node = own.cluster().join("node-1");
+        let zones = [ServedZone::new(APEX, &zone.file)];
+        let edits = [
+            ("connections_max = 16384", "connections_max = 65536"),
+            ("connections_per_client_max = 2048", "connections_per_client_max = 65536"),
+            ("idle_ms = 10000", "idle_ms = 60000"),
+            ("memory_bytes_max = 1073741824", "memory_bytes_max = 4294967296"),
+        ];
+        let started = on_cores(&[SERVER_CORE], || Cluster::start(&folder.join("catamaran"), &zones, &edits));
+        let own = started.map_err(|error| error.to_string())?;
+        let node = own.cluster_folder().join("node-1");
         let certificate = Certificate { chain: node.join("dns.pem"), key: node.join("dns.key") };
         let (dot, doh) = (own.dot(), own.doh());
         let dns = Some(own.dns());
         let ports = Ports { udp: dns, tcp: dns, dot: Some(dot), doh: Some(doh), doq: Some(dot) };
-        Ok((Self { name: OURS, process: Process::CatamaranServer(own), ports }, certificate))
+        Ok((Self { name: OURS, process: Process::Catamaran(own), ports }, certificate))
     }
 
-    /// One of the others; none, said plainly, when it is not installed. Unbound is one for each transport: it counts
-    /// files for as many connections as are let in on each of its ports.
+    /// Starts another server, and says so if it is not installed. Unbound runs once per transport, because it reserves
+    /// files for the maximum number of connections on each of its ports.
     pub(crate) fn peer(
         name: &'static str,
         zone: &Zone,
         folder: &Path,
         certificate: &Certificate,
     ) -> Result<Vec<Self>, String> {
-        if name == ECHO {
-            return Ok(vec![Self::echo()?]);
-        }
-        let (program, arguments): (&str, &[&str]) = match name {
-            "knot" => ("knotd", &["-c"]),
-            "nsd" => ("nsd", &["-d", "-c"]),
-            "bind" => ("named", &["-g", "-n", "1", "-c"]),
-            _ => ("unbound", &["-d", "-c"]),
+        let kind = match name {
+            ECHO => return Ok(vec![Self::echo()?]),
+            "knot" => Kind::Knot,
+            "nsd" => Kind::Nsd,
+            "bind" => Kind::Bind,
+            _ => Kind::Unbound,
         };
-        let path = std::env::var("PATH").unwrap_or_default();
-        let mut folders = path.split(':').chain(["/usr/sbin"]);
-        if !folders.any(|folder| Path::new(folder).join(program).is_file()) {
+        if kind.program().is_none() {
             eprintln!("skipped: {name} is not installed");
             return Ok(Vec::new());
         }
-        let [dns, dot, doh] = free_addresses()?;
-        let here = Here { folder: &folder.join(name), zone, certificate, dns, dot, doh };
+        let dns = free_address()?;
+        let [dot, doh] = [free_address()?.port(), free_address()?.port()];
+        let at = |port| Some(SocketAddr::new(dns.ip(), port));
         let plain = Ports { udp: Some(dns), tcp: Some(dns), ..Ports::default() };
-        let (dot, doh) = (Some(dot), Some(doh));
-        let parts = match name {
-            "knot" => vec![(here.knot(), plain)],
-            "nsd" => vec![(here.nsd(), Ports { dot, ..plain })],
-            "bind" => vec![(here.bind(), Ports { dot, doh, ..plain })],
-            _ => vec![
-                (here.unbound(here.dns), plain),
-                // It answers over UDP there, too.
-                (here.unbound(here.dot), Ports { udp: dot, dot, ..Ports::default() }),
-                (here.unbound(here.doh), Ports { udp: doh, doh, ..Ports::default() }),
+        let parts = match kind {
+            Kind::Nsd => vec![Ports { dot: at(dot), ..plain }],
+            Kind::Bind => vec![Ports { dot: at(dot), doh: at(doh), ..plain }],
+            Kind::Unbound => vec![
+                plain,
+                // This instance also answers over UDP.
+                Ports { udp: at(dot), dot: at(dot), ..Ports::default() },
+                Ports { udp: at(doh), doh: at(doh), ..Ports::default() },
             ],
+            _ => vec![plain],
         };
-        std::fs::create_dir_all(here.folder).map_err(|error| format!("{}: {error}", here.folder.display()))?;
-        let system = ["/usr/sbin", &path].join(":");
-        let start = |(index, (text, ports)): (usize, (String, Ports))| {
-            let config = here.folder.join(format!("config-{index}"));
-            std::fs::write(&config, text).map_err(|error| format!("{}: {error}", config.display()))?;
-            let mut command = Command::new(program);
-            command.args(arguments).arg(&config).current_dir(here.folder).env("PATH", &system);
-            Self::start(name, command, &here.folder.join(format!("output-{index}")), ports)
+        let start = |(index, ports): (usize, Ports)| {
+            Self::start(name, kind, &folder.join(format!("{name}-{index}")), zone, certificate, ports)
         };
         parts.into_iter().enumerate().map(start).collect()
     }
 
-    fn start(name: &'static str, mut command: Command, output: &Path, ports: Ports) -> Result<Self, String> {
-        let log = File::create(output).map_err(|error| format!("{}: {error}", output.display()))?;
-        let twin = log.try_clone().map_err(|error| error.to_string())?;
-        command.stdin(Stdio::null()).stdout(log).stderr(twin);
-        let child = on_cores(&[SERVER_CORE], || command.spawn()).map_err(|error| format!("{name}: {error}"))?;
-        let mut server = Self { name, process: Process::Peer(child), ports };
-        server.wait(output)?;
-        // Some bind their threads to cores of their own choice.
+    fn start(
+        name: &'static str,
+        kind: Kind,
+        folder: &Path,
+        zone: &Zone,
+        certificate: &Certificate,
+        ports: Ports,
+    ) -> Result<Self, String> {
+        let encryption = Encryption {
+            certificate: certificate.chain.clone(),
+            key: certificate.key.clone(),
+            dot: ports.dot.map(|address| address.port()),
+            doh: ports.doh.map(|address| address.port()),
+        };
+        let zones = vec![ServedZone::new(APEX, &zone.file)];
+        let address = ports.udp.ok_or("every server answers over UDP")?;
+        let setup = Setup {
+            connections_max: connections_max(kind),
+            idle_s: Some(IDLE_S),
+            encryption: (ports.dot.is_some() || ports.doh.is_some()).then_some(encryption),
+            ..Setup::new(folder, address, zones)
+        };
+        let peer = on_cores(&[SERVER_CORE], || testbed::start(kind, &setup)).map_err(|error| error.to_string())?;
+        let server = Self { name, process: Process::Peer(peer), ports };
+        // Some servers choose the cores of their threads themselves.
         server.pids().into_iter().for_each(|pid| bind_process(pid, SERVER_CORE));
         Ok(server)
     }
 
-    /// The bare loop over TCP, on the same core.
+    /// Starts the TCP echo on the same core.
     fn echo() -> Result<Self, String> {
         let server = machine::Server::start(role(Some(SERVER_CORE), &["echo"]))?;
         let tcp = server.address.parse().map_err(|_| format!("the echo printed {}", server.address))?;
@@ -144,7 +146,7 @@ impl Server {
         Ok(Self { name: ECHO, process: Process::Echo(server), ports })
     }
 
-    /// Where it answers over this; `None` when it does not.
+    /// The address for this transport, or `None` if the server does not support it.
     pub(crate) fn address(&self, transport: Transport) -> Option<SocketAddr> {
         match transport {
             Transport::Udp => self.ports.udp,
@@ -155,170 +157,41 @@ impl Server {
         }
     }
 
-    /// Its processes, the first being the one that started the others.
+    /// Its processes. The first one started the others.
     pub(crate) fn pids(&self) -> Vec<u32> {
         match &self.process {
-            Process::CatamaranServer(own) => own.pids(),
+            Process::Catamaran(own) => family(own.pid()),
             Process::Echo(server) => family(server.pid()),
-            Process::Peer(child) => family(child.id()),
+            Process::Peer(peer) => family(peer.pid()),
         }
     }
 
-    /// What `--monitor` is told: it counts a process with all that descend from it.
+    /// The value for `--monitor`, which counts a process with all its descendants.
     pub(crate) fn monitored(&self) -> String {
         let first = self.pids().first().copied().unwrap_or_default();
         format!("pid:{first}")
     }
+}
 
-    /// Until it listens on each of its ports, and answers.
-    fn wait(&mut self, output: &Path) -> Result<(), String> {
-        let ports = self.ports;
-        let streams = [ports.tcp, ports.dot, ports.doh];
-        let listens = || streams.into_iter().flatten().all(|address| TcpStream::connect(address).is_ok());
-        let until = Instant::now() + READY_MAX;
-        while !(listens() && ports.udp.is_none_or(answers)) {
-            let has_ended = match &mut self.process {
-                Process::Peer(child) => !matches!(child.try_wait(), Ok(None)),
-                Process::CatamaranServer(_) | Process::Echo(_) => false,
-            };
-            if has_ended || Instant::now() > until {
-                let said = std::fs::read_to_string(output).unwrap_or_default();
-                return Err(format!("{} does not answer; it said:\n{said}", self.name));
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        Ok(())
+fn free_address() -> Result<SocketAddr, String> {
+    testbed::free_address().map_err(|error| error.to_string())
+}
+
+/// The connection limit of a server.
+fn connections_max(kind: Kind) -> usize {
+    match kind {
+        // With the same limit as the other servers, it kept 10,948 of 15,000 connections.
+        Kind::Nsd => 2 * CONNECTIONS_MAX,
+        // Unbound allocates a buffer and reserves a file for each connection at start. It shortens its idle timeout as
+        // they fill up, so with 20,000 files it does not keep 15,000 connections.
+        Kind::Unbound => (2 * CONNECTIONS_MAX).min(files_max().saturating_sub(FILES_OTHER)),
+        _ => CONNECTIONS_MAX,
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        let Process::Peer(child) = &mut self.process else { return };
-        machine::end(child);
-    }
-}
-
-/// Whether a query for the apex's SOA gets one.
-fn answers(server: SocketAddr) -> bool {
-    let ask = || -> std::io::Result<bool> {
-        let socket = UdpSocket::bind((server.ip(), 0))?;
-        socket.set_read_timeout(Some(Duration::from_millis(300)))?;
-        let apex: wire::name::Name = APEX.parse().expect("a name");
-        let query = [&[0, 9, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0], apex.as_bytes(), &[0, 6, 0, 1]].concat();
-        socket.send_to(&query, server)?;
-        let mut response = [0; 512];
-        let (length, _) = socket.recv_from(&mut response)?;
-        Ok(length >= 12 && response[3] & 0x0F == 0 && response[7] != 0)
-    };
-    ask().unwrap_or(false)
-}
-
-/// Free over UDP and TCP a moment ago.
-fn free_addresses<const N: usize>() -> Result<[SocketAddr; N], String> {
-    let wrong = |error: std::io::Error| error.to_string();
-    let held: Vec<TcpListener> =
-        (0..N).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).collect::<Result<_, _>>().map_err(wrong)?;
-    let all: Vec<SocketAddr> = held.iter().map(TcpListener::local_addr).collect::<Result<_, _>>().map_err(wrong)?;
-    all.try_into().map_err(|_| "as many as were asked for".into())
-}
-
-/// How many files a process may have open, at most.
+/// The maximum number of open files of a process.
 fn files_max() -> usize {
     let text = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let line = text.lines().find(|line| line.starts_with("Max open files")).unwrap_or_default();
     line.split_whitespace().nth(4).and_then(|word| word.parse().ok()).unwrap_or(usize::MAX)
-}
-
-/// What a configuration is made of.
-struct Here<'s> {
-    folder: &'s Path,
-    zone: &'s Zone,
-    certificate: &'s Certificate,
-    dns: SocketAddr,
-    dot: SocketAddr,
-    doh: SocketAddr,
-}
-
-impl Here<'_> {
-    fn knot(&self) -> String {
-        let (folder, file) = (self.folder.display(), self.zone.file.display());
-        format!(
-            "server:\n  rundir: \"{folder}\"\n  listen: {}@{}\n  udp-workers: 1\n  tcp-workers: 1\n\
-             \x20 background-workers: 1\n  tcp-max-clients: {CONNECTIONS_MAX}\n  tcp-idle-timeout: 60\n\
-             database:\n  storage: \"{folder}/db\"\nlog:\n  - target: stderr\n    any: warning\n\
-             template:\n  - id: default\n    semantic-checks: off\n    journal-content: none\n\
-             \x20   zonefile-sync: -1\n    zonefile-load: whole\nzone:\n  - domain: \"{APEX}\"\n    file: \"{file}\"\n",
-            self.dns.ip(),
-            self.dns.port()
-        )
-    }
-
-    fn nsd(&self) -> String {
-        let (folder, ip) = (self.folder.display(), self.dns.ip());
-        // Of 15,000 it kept 10,948 with as many places as the others have.
-        let places = 2 * CONNECTIONS_MAX;
-        let Certificate { chain, key } = self.certificate;
-        format!(
-            "server:\n  ip-address: {ip}@{}\n  ip-address: {ip}@{dot}\n  server-count: 1\n  username: \"\"\n\
-             \x20 chroot: \"\"\n  zonesdir: \"{folder}\"\n  database: \"\"\n  zonelistfile: \"{folder}/zone.list\"\n\
-             \x20 xfrdfile: \"{folder}/xfrd.state\"\n  xfrdir: \"{folder}\"\n  pidfile: \"{folder}/nsd.pid\"\n\
-             \x20 minimal-responses: yes\n  rrl-ratelimit: 0\n  tcp-count: {places}\n  tcp-timeout: 120\n\
-             \x20 tls-port: {dot}\n  tls-service-key: \"{}\"\n  tls-service-pem: \"{}\"\n\
-             remote-control:\n  control-enable: no\nzone:\n  name: \"{APEX}\"\n  zonefile: \"{}\"\n",
-            self.dns.port(),
-            key.display(),
-            chain.display(),
-            self.zone.file.display(),
-            dot = self.dot.port(),
-        )
-    }
-
-    fn bind(&self) -> String {
-        let (folder, ip) = (self.folder.display(), self.dns.ip());
-        let Certificate { chain, key } = self.certificate;
-        format!(
-            "tls local {{ cert-file \"{}\"; key-file \"{}\"; }};\n\
-             http local {{ endpoints {{ \"/dns-query\"; }}; listener-clients {CONNECTIONS_MAX}; \
-             streams-per-connection 100; }};\n\
-             options {{ directory \"{folder}\"; pid-file \"{folder}/named.pid\";\n\
-             session-keyfile \"{folder}/session.key\";\n\
-             listen-on port {} {{ {ip}; }}; listen-on port {} tls local {{ {ip}; }};\n\
-             listen-on port {} tls local http local {{ {ip}; }}; listen-on-v6 {{ none; }};\n\
-             recursion no; dnssec-validation no; notify no; minimal-responses yes; empty-zones-enable no;\n\
-             zone-statistics no; querylog no; tcp-clients {CONNECTIONS_MAX}; tcp-initial-timeout 1200;\n\
-             tcp-idle-timeout 1200;\n\
-             check-names primary ignore; check-integrity no; }};\ncontrols {{ }};\n\
-             zone \"{APEX}\" {{ type primary; file \"{}\"; }};\n",
-            chain.display(),
-            key.display(),
-            self.dns.port(),
-            self.dot.port(),
-            self.doh.port(),
-            self.zone.file.display(),
-        )
-    }
-
-    /// No authoritative server, but it serves a zone that it holds (`auth-zone`) without asking anybody.
-    fn unbound(&self, address: SocketAddr) -> String {
-        let (folder, ip, port) = (self.folder.display(), address.ip(), address.port());
-        let (dot, doh) = (self.dot.port(), self.doh.port());
-        let Certificate { chain, key } = self.certificate;
-        // A buffer for each connection is made at start, and a file counted. The more of them are taken the less
-        // silence it bears, so where files end at 20,000 it does not keep 15,000.
-        let connections = (2 * CONNECTIONS_MAX).min(files_max().saturating_sub(FILES_OTHER));
-        format!(
-            "server:\n  directory: \"{folder}\"\n  chroot: \"\"\n  username: \"\"\n  pidfile: \"\"\n  use-syslog: no\n\
-             \x20 logfile: \"\"\n  verbosity: 0\n  num-threads: 1\n  module-config: \"iterator\"\n\
-             \x20 interface: {ip}@{port}\n\
-             \x20 tls-port: {dot}\n  https-port: {doh}\n  tls-service-key: \"{}\"\n  tls-service-pem: \"{}\"\n\
-             \x20 incoming-num-tcp: {connections}\n  tcp-idle-timeout: 60000\n  msg-buffer-size: 4096\n\
-             \x20 outgoing-range: 64\n  num-queries-per-thread: 16000\n  http-max-streams: 100\n\
-             \x20 access-control: 127.0.0.0/8 allow\n\
-             remote-control:\n  control-enable: no\n\
-             auth-zone:\n  name: \"{APEX}\"\n  zonefile: \"{}\"\n  for-downstream: yes\n  for-upstream: no\n",
-            key.display(),
-            chain.display(),
-            self.zone.file.display(),
-        )
-    }
 }

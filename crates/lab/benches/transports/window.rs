@@ -1,11 +1,12 @@
-//! What of a turn counts.
+//! The part of a turn that counts.
 
-use lab::report::Sample;
+use report::Sample;
 
-/// Cores that the server used while it was measured, on average over that time; `None` when no two samples lie in it.
+/// Average number of cores that the server used between the start of the run and `end` (seconds). `None` if fewer than
+/// two samples lie in this window.
 ///
-/// While the connections were being opened it worked too, and a look that was missed makes the next stretch longer: a
-/// stretch counts by its length, and only if all of it lies between the start of the run and `end`, in seconds.
+/// The time in which connections were opened does not count. Intervals between samples are weighted by their length,
+/// because a missed sample makes the next interval longer.
 pub(crate) fn cores(samples: &[Sample], end: f64) -> Option<f64> {
     let stretches = samples.windows(2).filter(|pair| pair[0].at >= 0.0 && pair[1].at <= end);
     let used = stretches.filter_map(|pair| {
@@ -16,7 +17,7 @@ pub(crate) fn cores(samples: &[Sample], end: f64) -> Option<f64> {
     (seconds > 0.0).then(|| cpu / seconds)
 }
 
-/// For a row that rests on fewer rounds than were asked for.
-pub(crate) fn rounds(had: usize, asked: usize) -> String {
-    if had < asked { format!("; {had} of {asked} rounds") } else { String::new() }
+/// The note of a row with fewer rounds than requested.
+pub(crate) fn rounds(had: usize, requested: usize) -> String {
+    if had < requested { format!("; {had} of {requested} rounds") } else { String::new() }
 }

@@ -1,32 +1,32 @@
-//! Nodes that were away: one cut off, one killed, while the others took very many updates; how soon they are like the
-//! others again, and whether anybody lost the leader by it.
+//! One node is cut off and one is killed while the others take many updates. Measures how soon they catch up, and
+//! whether their return causes an election.
 
-use super::Options;
 use super::hosts::Hosts;
-use super::load;
+use super::load_run;
 use super::lost::{counts, names};
 use super::net::Cut;
-use super::sides::{APEX, make_zone};
+use super::options::Options;
 use super::table::{Row, Verdict, thousands};
-use lab::report::Run;
+use super::zone::{APEX, make_zone};
+use report::Run;
 use std::process::Command;
 use std::time::Duration;
 
-/// Two may be away of five.
+/// Two of five nodes may be missing.
 const NODES: u64 = 5;
-/// Entries that they miss.
+/// Log entries that they miss.
 const ENTRIES: u64 = 100_000;
-/// How long they are away, at least, by the budget.
+/// Minimum minutes without them (docs/history/budgets.md).
 const MINUTES: u64 = 10;
-/// How soon they must be like the others.
+/// Maximum time to catch up.
 const BACK_MAX: Duration = Duration::from_secs(10);
-/// How often a leader gave its office away since its disk did not answer: a term that begins while nodes are away may
-/// have this reason, which is the machine's.
+/// Counts leadership transfers because of a hung disk. A term that begins while nodes are missing may have this reason,
+/// which is the machine's fault.
 const HANDED_OVER: &str = "catamaran_disk_hung_transfers_total";
-/// A term that begins late counts as well.
+/// A term that begins within this time after their return also counts.
 const AFTER: Duration = Duration::from_secs(3);
 
-/// As many updates as they are to miss, through the nodes that stay, spread over this time.
+/// Sends the updates that the missing nodes miss to the remaining nodes, spread over this time.
 fn update_through(options: &Options, hosts: &Hosts, stay: &[u64], seconds: u64) -> Result<Run, String> {
     let servers: Vec<String> = stay.iter().map(|&id| hosts.dns(id).to_string()).collect();
     let mut command = Command::new(&options.catlab);
@@ -35,13 +35,13 @@ fn update_through(options: &Options, hosts: &Hosts, stay: &[u64], seconds: u64) 
     command.args(["--names", "1000000000", "--popularity", "sequential", "--types", "A", "--timeout", "5s"]);
     let rate = ENTRIES.div_ceil(seconds) + 1;
     command.args(["--rate", &rate.to_string(), "--duration", &format!("{seconds}s"), "--lag-limit", "10s"]);
-    Ok(load::run(&mut command, &options.folder.join("run"), Vec::new())?.0)
+    Ok(load_run::run(&mut command, &options.folder.join("run"), Vec::new())?.0)
 }
 
 pub(crate) fn away(options: &Options) -> Result<Vec<Row>, String> {
     let zone = make_zone(&options.folder, options.names)?;
-    // Another cluster than that of the faults, which may have been before it.
-    let mut hosts = Hosts::start(&options.folder.join("away"), &zone, NODES)?;
+    // A new cluster, independent of the one in the fault bench.
+    let mut hosts = Hosts::start(&options.folder, "away", &zone, NODES)?;
     let before = hosts.settle()?;
     let mut others = hosts.ids().filter(|&id| id != before.node);
     let (cut, killed) = (others.next().ok_or("no node")?, others.next().ok_or("no node")?);
@@ -54,7 +54,7 @@ pub(crate) fn away(options: &Options) -> Result<Vec<Row>, String> {
     let run = update_through(options, &hosts, &stay, minutes * 60)?;
     let (acknowledged, unanswered) = counts(&run);
     let missed = index(before.node).ok_or("the leader does not answer")? - from;
-    // The nodes that stay were not started again, so each has counted since the beginning.
+    // The remaining nodes never restart, so their counters cover the whole test.
     let handed_over =
         stay.iter().map(|&id| hosts.counter(id, HANDED_OVER).ok_or(format!("node {id} has no {HANDED_OVER}")));
     let handed_over = handed_over.sum::<Result<u64, String>>()?;
@@ -74,18 +74,18 @@ pub(crate) fn away(options: &Options) -> Result<Vec<Row>, String> {
         let there = names(hosts.dns(id), &hosts.key, APEX, "u")?.len() as u64;
         lost = lost.max(acknowledged.saturating_sub(there));
     }
-    // Those that began meanwhile have another reason than that the nodes came back.
+    // Terms that began earlier are not caused by the return of the nodes.
     let (meanwhile, since) = (term_at_return - before.term, after.term - term_at_return);
     let mut rows = Vec::new();
     for time in times {
         let (how, time) = time?;
         rows.push(Row {
-            what: format!("{how} for {minutes} min: like the others again"),
+            what: format!("{how} for {minutes} min: time to catch up"),
             figure: format!("{:.2} s, {since} new terms, {meanwhile} before that", time.as_secs_f64()),
             budget: format!("<= {:.0} s, 0, after {MINUTES} min", BACK_MAX.as_secs_f64()),
             verdict: match lost {
                 1.. => Verdict::Missed,
-                // One of those may be done, and stand for one that was lost.
+                // An unanswered update may be applied and hide a lost one.
                 0 if missed < ENTRIES || unanswered > 0 => Verdict::Absent,
                 0 if time > BACK_MAX || since + meanwhile > 0 => Verdict::Missed,
                 0 if minutes < MINUTES => Verdict::Absent,

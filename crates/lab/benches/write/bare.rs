@@ -1,13 +1,13 @@
-//! What three logs and two hops cost on this machine, whatever the server: three processes that do with an update what
-//! no replication can leave out, and nothing else.
+//! The minimal cost of replicating an update to three logs on this machine: three processes that forward it, log it,
+//! sync and acknowledge, and do nothing else.
 //!
 //! ```text
 //!   client --UDP--> any node --TCP--> leader --TCP--> followers
-//!                                     each writes one record to its log and syncs it (a thread of its own)
+//!                                     each writes one record to its log and syncs it (in a separate thread)
 //!   client <--UDP-- that node <--TCP-- leader: a majority has synced
 //! ```
 //!
-//! No signature is checked, there is no zone, no term and no vote; the answer is the message itself with QR set.
+//! There are no signatures, zones, terms or votes. The answer is the message itself with QR set.
 
 #[path = "../support/input.rs"]
 mod input;
@@ -28,18 +28,18 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 const NODES: usize = 3;
-/// One record of a log, and one frame between nodes: about what a signed update of one address takes as an entry.
+/// Size of a log record and of a frame between nodes: about a signed update of one address as a log entry.
 const RECORD_BYTES: usize = 512;
-/// A log has its blocks from the start, as ours has, and is not begun again: more updates than any turn has.
+/// Records per log, allocated in advance as in catamaran. More than the updates of any turn.
 const RECORDS_MAX: u64 = 1 << 15;
-/// How long to wait before a look at whether to end.
+/// Interval of the check whether to exit.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Events that one wait tells of, and datagrams that one look takes.
+/// Maximum number of events per wait, and of datagrams per read.
 const EVENTS: usize = 64;
 const CLIENTS: Token = Token(NODES);
 const SYNCED: Token = Token(NODES + 1);
 
-/// The three processes, and where they answer.
+/// The three processes and their addresses.
 pub(crate) struct Bare {
     nodes: Vec<Child>,
     pub(crate) addresses: Vec<SocketAddr>,
@@ -47,7 +47,7 @@ pub(crate) struct Bare {
 }
 
 impl Bare {
-    /// Starts them, their logs in this folder.
+    /// Starts them with their logs in this folder.
     pub(crate) fn start(folder: &Path) -> Result<Self, String> {
         let mut bare = Self { nodes: Vec::new(), addresses: Vec::new(), folder: folder.to_owned() };
         let mut leader = None;
@@ -59,7 +59,7 @@ impl Bare {
         Ok(bare)
     }
 
-    /// One node, which says where it answers and where followers find it.
+    /// Starts one node, which prints its address for clients and its address for followers.
     fn add(&mut self, node: usize, leader: Option<SocketAddr>) -> std::io::Result<(SocketAddr, SocketAddr)> {
         let log = log_of(&self.folder, node);
         std::fs::create_dir_all(log.parent().expect("a folder"))?;
@@ -82,7 +82,7 @@ impl Bare {
         self.nodes.iter().map(Child::id).collect()
     }
 
-    /// How many of those that were acknowledged are not in the logs of a majority.
+    /// How many acknowledged updates are missing from the logs of a majority.
     pub(crate) fn count_lost(&self, acknowledged: u64) -> Result<u64, String> {
         let mut counts = Vec::new();
         for node in 0..NODES {
@@ -102,33 +102,33 @@ impl Drop for Bare {
     }
 }
 
-/// In a folder of its own, as the logs of servers are: a file system that keeps their inodes in one block would write
-/// that once for all three.
+/// Each log has its own folder, as in a real cluster. Otherwise a file system that keeps all inodes in one block could
+/// write the block once for all three.
 fn log_of(folder: &Path, node: usize) -> PathBuf {
     folder.join(format!("node-{node}")).join("log")
 }
 
-/// What more than half of them have.
+/// The highest record that a majority has.
 fn of_majority(counts: &[u64]) -> u64 {
     let mut counts = counts.to_vec();
     counts.sort_unstable();
     counts[(counts.len() - 1) / 2]
 }
 
-/// What one node tells another.
+/// Kinds of messages between nodes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// A follower to the leader: an update came, with this number among those that came here.
+    /// Follower to leader: an update arrived, with its number on this node.
     Came = 1,
-    /// The leader to followers: this record of the log.
+    /// Leader to followers: append this record to the log.
     Append = 2,
-    /// A follower to the leader: the log is synced up to this record.
+    /// Follower to leader: the log is synced up to this record.
     Synced = 3,
-    /// The leader to the follower it came to: a majority has it.
+    /// Leader to the follower that received the update: a majority has it.
     Done = 4,
 }
 
-/// A node. Prints where it answers and where it takes followers, ends with its standard input.
+/// Runs a node. Prints its addresses for clients and followers, and exits when standard input closes.
 pub(crate) fn role(log: &str, node: &str, leader: Option<&str>) {
     let node: usize = node.parse().expect("a number");
     let ended = input::until_input_ends();
@@ -154,8 +154,8 @@ pub(crate) fn role(log: &str, node: &str, leader: Option<&str>) {
     let synced = Arc::new(AtomicU64::new(0));
     let (write, records) = channel();
     let file = log_with_blocks(Path::new(log));
-    let told = Arc::clone(&synced);
-    std::thread::spawn(move || sync_all(&file, &records, &told, &waker));
+    let synced_by_thread = Arc::clone(&synced);
+    std::thread::spawn(move || sync_all(&file, &records, &synced_by_thread, &waker));
     let mut one = Node {
         node,
         clients,
@@ -175,13 +175,13 @@ pub(crate) fn role(log: &str, node: &str, leader: Option<&str>) {
             match event.token() {
                 CLIENTS => one.take_updates(),
                 SYNCED => one.is_synced(synced.load(Ordering::Acquire)),
-                Token(peer) => one.hear(peer),
+                Token(peer) => one.receive_from_peer(peer),
             }
         }
     }
 }
 
-/// A log whose blocks all are there: what a sync then takes is the data.
+/// A log with all blocks allocated, so that a sync only writes data.
 fn log_with_blocks(path: &Path) -> File {
     let file = File::options().read(true).write(true).create(true).truncate(true).open(path).expect("a log");
     file.write_all_at(&vec![0; RECORDS_MAX as usize * RECORD_BYTES], 0).expect("a log");
@@ -189,12 +189,12 @@ fn log_with_blocks(path: &Path) -> File {
     file
 }
 
-/// Writes what comes, whatever waits at once, and tells how far the log is synced.
+/// Writes records in batches, and reports how far the log is synced.
 fn sync_all(file: &File, records: &Receiver<u64>, synced: &AtomicU64, waker: &Waker) {
     while let Ok(first) = records.recv() {
         let mut last = first;
         for index in std::iter::once(first).chain(records.try_iter()) {
-            assert!(index <= RECORDS_MAX, "more updates than a log has room for: --samples");
+            assert!(index <= RECORDS_MAX, "more updates than fit in a log: lower --samples");
             let mut record = [0; RECORD_BYTES];
             record[..8].copy_from_slice(&index.to_be_bytes());
             file.write_all_at(&record, (index - 1) * RECORD_BYTES as u64).expect("a log");
@@ -211,12 +211,12 @@ struct Node {
     clients: UdpSocket,
     peers: Vec<Option<Peer>>,
     write: Sender<u64>,
-    /// Updates that came here, by their number.
+    /// Updates that arrived on this node, by their number.
     waiting: HashMap<u64, (SocketAddr, Vec<u8>)>,
     came: u64,
-    /// Of the leader: where those that are not done came to, and their number there.
+    /// On the leader: the origin of each pending update, and its number there.
     origins: VecDeque<(usize, u64)>,
-    /// Records of the log, and how many of them are done.
+    /// Records of the log, and how many of them are committed.
     appended: u64,
     done: u64,
     /// How far each node has synced.
@@ -232,20 +232,20 @@ impl Node {
             if self.node == 0 {
                 self.append(0, self.came);
             } else {
-                self.tell(0, Kind::Came, self.came);
+                self.send_to_peer(0, Kind::Came, self.came);
             }
         }
     }
 
-    /// The leader's: followers hear of it before its own log is written.
+    /// On the leader: sends the record to the followers before it writes its own log.
     fn append(&mut self, origin: usize, number: u64) {
         self.origins.push_back((origin, number));
         self.appended += 1;
-        (1..NODES).for_each(|peer| self.tell(peer, Kind::Append, self.appended));
+        (1..NODES).for_each(|peer| self.send_to_peer(peer, Kind::Append, self.appended));
         self.write.send(self.appended).expect("the thread of the log");
     }
 
-    fn hear(&mut self, peer: usize) {
+    fn receive_from_peer(&mut self, peer: usize) {
         let frames = self.peers[peer].as_mut().map_or_else(Vec::new, Peer::read);
         for (kind, number) in frames {
             match kind {
@@ -260,32 +260,32 @@ impl Node {
     fn is_synced(&mut self, upto: u64) {
         match self.node {
             0 => self.count(0, upto),
-            _ => self.tell(0, Kind::Synced, upto),
+            _ => self.send_to_peer(0, Kind::Synced, upto),
         }
     }
 
-    /// The leader's: what a majority has is done.
+    /// On the leader: commits what a majority has.
     fn count(&mut self, node: usize, upto: u64) {
         self.has[node] = self.has[node].max(upto);
         while self.done < of_majority(&self.has) {
             self.done += 1;
-            let (origin, number) = self.origins.pop_front().expect("one for each that is not done");
+            let (origin, number) = self.origins.pop_front().expect("an origin for each pending update");
             match origin {
                 0 => self.answer(number),
-                _ => self.tell(origin, Kind::Done, number),
+                _ => self.send_to_peer(origin, Kind::Done, number),
             }
         }
     }
 
     fn answer(&mut self, number: u64) {
-        let (client, mut message) = self.waiting.remove(&number).expect("it came here");
+        let (client, mut message) = self.waiting.remove(&number).expect("the update arrived at this node");
         if let Some(flags) = message.get_mut(2) {
             *flags |= 0x80;
         }
         let _sent = self.clients.send_to(&message, client);
     }
 
-    fn tell(&mut self, peer: usize, kind: Kind, number: u64) {
+    fn send_to_peer(&mut self, peer: usize, kind: Kind, number: u64) {
         let mut frame = [0; RECORD_BYTES];
         frame[0] = kind as u8;
         frame[1..9].copy_from_slice(&number.to_be_bytes());
@@ -295,14 +295,14 @@ impl Node {
     }
 }
 
-/// A connection to another node, and the beginning of a frame whose rest has not come.
+/// A connection to another node, with the beginning of an incomplete frame.
 struct Peer {
     stream: TcpStream,
     rest: Vec<u8>,
 }
 
 impl Peer {
-    /// To the leader, which hears first who it is.
+    /// Connects to the leader and sends the number of this node.
     fn to(leader: &str, node: usize) -> Self {
         let mut stream = std::net::TcpStream::connect(leader).expect("the leader");
         stream.write_all(&[node as u8]).expect("the leader");
@@ -322,7 +322,7 @@ impl Peer {
         Self { stream: TcpStream::from_std(stream), rest: Vec::new() }
     }
 
-    /// All whole frames that are there.
+    /// Reads all complete frames.
     fn read(&mut self) -> Vec<(Kind, u64)> {
         let mut bytes = [0; 8 * RECORD_BYTES];
         loop {

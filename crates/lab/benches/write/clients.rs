@@ -1,8 +1,8 @@
-//! Clients that ask, or update, one node at a steady rate, whatever becomes of what they send.
+//! Clients that send queries or updates to one node at a constant rate, whether or not it answers.
 
-use super::sides::APEX;
 use super::sockets::wait;
-use lab::workload::{Signer, TsigKey};
+use super::zone::APEX;
+use load::workload::{Signer, TsigKey};
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use wire::builder::MessageBuilder;
 use wire::name::Name;
 use wire::number::Rtype;
 
-/// Messages of one client: each has an ID of its own.
+/// Maximum number of messages per client. Each has its own ID.
 const MESSAGES_MAX: usize = 60_000;
-/// Bytes of a message that is kept.
+/// Bytes kept of a message.
 const MESSAGE_BYTES: usize = 4_096;
 
-/// What a client sends.
+/// The messages of a client.
 #[derive(Clone)]
 pub(crate) enum Work {
-    /// Updates of this zone, each with a name of its own that begins so.
+    /// Updates of this zone, each with a new name that begins with `prefix`.
     Updates { apex: String, prefix: String, key: Box<TsigKey> },
-    /// Queries for so many names of the zone that was there before, one after the other.
+    /// Queries for this many existing names of the zone, in turn.
     Queries { names: u64 },
 }
 
@@ -31,44 +31,44 @@ pub(crate) enum Work {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     pub(crate) at: Instant,
-    /// When NOERROR came.
+    /// When NOERROR arrived.
     pub(crate) done: Option<Instant>,
-    /// Another RCODE came.
+    /// Whether another RCODE arrived.
     pub(crate) is_refused: bool,
 }
 
-/// What became of all.
-pub(crate) struct Seen {
+/// The results of all messages.
+pub(crate) struct ClientRecord {
     pub(crate) node: u64,
     pub(crate) messages: Vec<Sent>,
     prefix: String,
 }
 
-impl Seen {
+impl ClientRecord {
     /// Whether its messages were updates.
     pub(crate) fn is_of_updates(&self) -> bool {
         !self.prefix.is_empty()
     }
 
-    /// When the first was acknowledged that was sent from then on.
+    /// When the first update sent after `since` was acknowledged.
     pub(crate) fn first_done(&self, since: Instant) -> Option<Instant> {
         self.messages.iter().filter(|sent| sent.at >= since).filter_map(|sent| sent.done).min()
     }
 
-    /// The first labels of updates that were acknowledged.
+    /// The first labels of acknowledged updates.
     pub(crate) fn acknowledged(&self) -> BTreeSet<String> {
         let done = self.messages.iter().enumerate().filter(|(_, sent)| sent.done.is_some());
         done.map(|(number, _)| format!("{}{number}", self.prefix)).collect()
     }
 
-    /// The first labels of updates that were answered with another RCODE than NOERROR: they are not done (RFC 2136
-    /// 3.4.2), also where it was SERVFAIL.
+    /// The first labels of updates answered with an RCODE other than NOERROR. They must not be applied (RFC 2136
+    /// 3.4.2), not even after SERVFAIL.
     pub(crate) fn refused(&self) -> BTreeSet<String> {
         let refused = self.messages.iter().enumerate().filter(|(_, sent)| sent.is_refused && sent.done.is_none());
         refused.map(|(number, _)| format!("{}{number}", self.prefix)).collect()
     }
 
-    /// When answers came, in this order, from one point in time to another, both among them.
+    /// The sorted times of answers from one time to another, including both.
     fn answers(&self, from: Instant, to: Instant) -> Vec<Instant> {
         let mut all: Vec<Instant> = self.messages.iter().filter_map(|sent| sent.done).collect();
         all.retain(|at| (from..to).contains(at));
@@ -83,14 +83,14 @@ impl Seen {
     }
 }
 
-/// One that runs.
+/// A running client.
 pub(crate) struct Client {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<Result<Seen, String>>,
+    thread: JoinHandle<Result<ClientRecord, String>>,
 }
 
 impl Client {
-    /// Begins at once, with so many a second.
+    /// Starts a client with this rate per second.
     pub(crate) fn start(node: u64, to: SocketAddr, rate: u64, work: Work) -> Self {
         let stop = Arc::<AtomicBool>::default();
         let its_stop = Arc::clone(&stop);
@@ -99,16 +99,16 @@ impl Client {
         Self { stop, thread }
     }
 
-    /// Tells it to stop, and waits.
-    pub(crate) fn finish(self) -> Result<Seen, String> {
+    /// Stops it and waits.
+    pub(crate) fn finish(self) -> Result<ClientRecord, String> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().map_err(|_| "a client panicked".to_owned())?
     }
 }
 
-fn run(node: u64, to: SocketAddr, pause: Duration, work: Work, stop: &AtomicBool) -> Result<Seen, String> {
+fn run(node: u64, to: SocketAddr, pause: Duration, work: Work, stop: &AtomicBool) -> Result<ClientRecord, String> {
     let wrong = |error: std::io::Error| format!("a client of {to}: {error}");
-    // Not connected: what a node that is gone has the kernel say ends nobody's reading.
+    // Not connected, so that ICMP errors from a stopped node do not end the reading.
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).map_err(wrong)?;
     socket.set_nonblocking(true).map_err(wrong)?;
     let mut writer = Writer::new(work)?;
@@ -120,14 +120,14 @@ fn run(node: u64, to: SocketAddr, pause: Duration, work: Work, stop: &AtomicBool
             next += pause;
             let message = writer.write(messages.len(), &mut bytes);
             messages.push(Sent { at: Instant::now(), done: None, is_refused: false });
-            // A queue that is full loses it, as the network may.
+            // A full queue drops the message, as a network may.
             let _sent = socket.send_to(message, to);
         }
         let left = next.saturating_duration_since(Instant::now());
         wait(std::slice::from_ref(&socket), left.as_millis().max(1) as i32);
         while let Ok((length, from)) = socket.recv_from(&mut bytes) {
             let number = usize::from(u16::from_be_bytes([bytes[0], bytes[1]]));
-            // IDs count from one.
+            // IDs start at 1.
             let sent = number.checked_sub(1).and_then(|number| messages.get_mut(number));
             if let Some(sent) = sent.filter(|_| from == to && length >= 12) {
                 match bytes[3] & 0x0F {
@@ -137,10 +137,10 @@ fn run(node: u64, to: SocketAddr, pause: Duration, work: Work, stop: &AtomicBool
             }
         }
     }
-    Ok(Seen { node, messages, prefix: writer.prefix })
+    Ok(ClientRecord { node, messages, prefix: writer.prefix })
 }
 
-/// Writes one message after the other.
+/// Writes successive messages.
 struct Writer {
     apex: Name,
     prefix: String,
@@ -159,7 +159,7 @@ impl Writer {
         })
     }
 
-    /// The message with this number, counted from zero; its ID is one more.
+    /// Writes the message with this number, which starts at 0. Its ID is one higher.
     fn write<'m>(&mut self, number: usize, bytes: &'m mut [u8]) -> &'m [u8] {
         let id = number as u16 + 1;
         let Some(signer) = &mut self.signer else {
@@ -173,7 +173,7 @@ impl Writer {
             .add(owner.as_ref(), Rtype::A, 60, &Ipv4Addr::from(0x0A00_0000 | number as u32).octets())
             .build();
         bytes[..message.len()].copy_from_slice(&message);
-        // It counts IDs itself, from one as well.
+        // The signer also counts IDs from 1.
         let length = signer.sign(bytes, message.len());
         &bytes[..length]
     }

@@ -1,33 +1,36 @@
-//! The same updates to each side in turn.
+//! Sends the same updates to each side in turn.
 
-use super::Options;
-use super::load;
+use super::load_run;
 use super::lost::counts;
 use super::machine::Used;
-use super::sides::{APEX, Running, Side};
+use super::options::Options;
+use super::side::Side;
+use super::sides::RunningSide;
 use super::table::{Row, Verdict, spread, thousands};
-use lab::report::pictures::latencies;
-use lab::report::regression::{QuantileRatio, Since, compare_quantile};
-use lab::report::{Distribution, Run};
+use super::zone::APEX;
+use measure::Distribution;
+use report::Run;
+use report::pictures::latencies;
+use report::regression::{QuantileRatio, Since, compare_quantile};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-/// Updates of a turn have names that begin so.
+/// Prefix of the names in one turn.
 const PREFIX: &str = "u";
-/// Names that are drawn one after the other: more than any turn can use.
+/// Number of names to choose from: more than any turn uses.
 const NAMES: u64 = 1_000_000_000;
-/// Updates a second that ours must take in a closed loop, by nodes.
+/// Minimum updates per second of catamaran in a closed loop, by number of nodes.
 const CLOSED_MIN: [(u64, f64); 2] = [(3, 20_000.0), (5, 10_000.0)];
-/// From this rate on a side gets all the samples; below a tenth of them.
+/// From this rate on, a side gets all samples. Below, it gets a tenth of them.
 const RATE_FULL: u64 = 128;
-/// Ours against BIND at the rate that the paper measured, the median and the slowest in a thousand.
+/// Maximum latency ratios of catamaran to BIND at the rate of the paper, for the median and p99.9.
 const RATIOS_AT_128: [(f64, &str, Option<f64>); 3] =
     [(0.5, "p50", Some(1.5)), (0.99, "p99", None), (0.999, "p99.9", Some(1.0))];
-/// The same below it.
+/// The same for lower rates.
 const RATIOS_BELOW: [(f64, &str, Option<f64>); 3] =
     [(0.5, "p50", None), (0.99, "p99", Some(1.0)), (0.999, "p99.9", None)];
-/// Who stands against whom in the open loop: what the budgets say, and what bare replication leaves of that.
+/// The pairs of the open loop: those of the budgets, and the ratios to bare replication.
 const COMPARED: [(Side, Side); 5] = [
     (Side::Catamaran(1), Side::Bind),
     (Side::Catamaran(3), Side::Bind),
@@ -35,10 +38,10 @@ const COMPARED: [(Side, Side); 5] = [
     (Side::Bare, Side::Bind),
     (Side::Catamaran(3), Side::Bare),
 ];
-/// A client gives up no sooner than a server may wait through an election.
+/// Clients wait as long as a server may wait through an election.
 const TIMEOUT: &str = "5s";
 
-/// What the turns of one side came to.
+/// The results of one side over all turns.
 #[derive(Default)]
 struct Turns {
     runs: Vec<Run>,
@@ -49,11 +52,11 @@ struct Turns {
     refused: BTreeMap<String, u64>,
 }
 
-/// Updates a second with so many in flight.
+/// Measures updates per second with a fixed number in flight.
 pub(crate) fn closed(options: &Options) -> Result<Vec<Row>, String> {
     let in_flight = options.in_flight.to_string();
     let pace = ["--closed-loop", "--in-flight", &in_flight];
-    // A limit of how long one update takes, which writes each to its peers by itself: not of how many it could be.
+    // A closed loop with few queries would measure the latency of a replicated update, not the throughput.
     let sides: Vec<Side> = options.sides.iter().copied().filter(|&side| side != Side::Bare).collect();
     let turns = all(options, &sides, options.seconds, &pace)?;
     let what = |side: Side| format!("{} updates in flight: {}", options.in_flight, side.name());
@@ -78,7 +81,7 @@ pub(crate) fn closed(options: &Options) -> Result<Vec<Row>, String> {
         .collect())
 }
 
-/// How long an update takes at a rate.
+/// Measures the latency of updates at a rate.
 pub(crate) fn open(options: &Options, rate: u64) -> Result<Vec<Row>, String> {
     let samples = if rate >= RATE_FULL { options.samples } else { options.samples / 10 };
     let seconds = samples.div_ceil(rate * options.rounds).max(3);
@@ -102,7 +105,7 @@ pub(crate) fn open(options: &Options, rate: u64) -> Result<Vec<Row>, String> {
         for (quantile, name, most) in ratios {
             let compared = compare_quantile(&theirs.runs, &ours.runs, quantile, Since::Planned, 1)?;
             let QuantileRatio { a_us, b_us, ratio, interval: [low, high], queries } = compared;
-            // One primary is what a cluster is measured by; a cluster of one is no cluster.
+            // The budget compares a cluster with one primary. A cluster of one node has no budget.
             let most = most.filter(|_| (side, other) == (Side::Catamaran(3), Side::Bind));
             let verdict = match most {
                 _ if !ours.is_sound() || !theirs.is_sound() => Verdict::Missed,
@@ -124,7 +127,7 @@ pub(crate) fn open(options: &Options, rate: u64) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// The latencies of all turns of each side.
+/// Draws the latencies of all turns of each side.
 fn draw(folder: &Path, rate: u64, sides: &BTreeMap<Side, Turns>) -> Result<(), String> {
     std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let all = |turns: &Turns| Distribution::sum(turns.runs.iter().map(|run| &run.total.latency));
@@ -134,7 +137,7 @@ fn draw(folder: &Path, rate: u64, sides: &BTreeMap<Side, Turns>) -> Result<(), S
     latencies(&folder.join(format!("updates-{rate}.svg")), &title, &lines)
 }
 
-/// All sides in turn, in one order and in the other, so that what else the machine does falls on all alike.
+/// Runs all sides in turn, alternating the order, so that other load on the machine affects all alike.
 fn all(options: &Options, sides: &[Side], seconds: u64, pace: &[&str]) -> Result<BTreeMap<Side, Turns>, String> {
     let mut all: BTreeMap<Side, Turns> = BTreeMap::new();
     for round in 0..options.rounds {
@@ -143,7 +146,7 @@ fn all(options: &Options, sides: &[Side], seconds: u64, pace: &[&str]) -> Result
             sides.reverse();
         }
         for side in sides {
-            let Some(running) = Running::start(side, options)? else {
+            let Some(running) = RunningSide::start(side, options)? else {
                 eprintln!("skipped: {} is not installed", side.name());
                 continue;
             };
@@ -157,17 +160,17 @@ fn all(options: &Options, sides: &[Side], seconds: u64, pace: &[&str]) -> Result
     Ok(all)
 }
 
-/// Updates that were acknowledged in a whole second of sending.
+/// Updates acknowledged in a whole second of sending.
 fn acknowledged_a_second(run: &Run) -> f64 {
     let rcodes = run.figures().rcodes;
     let (done, all) = (rcodes.get("NOERROR").copied().unwrap_or(0), rcodes.values().sum::<u64>().max(1));
-    load::answers_a_second(run) * done as f64 / all as f64
+    load_run::answers_a_second(run) * done as f64 / all as f64
 }
 
 /// One turn of one side.
 fn turn(
     options: &Options,
-    running: &Running,
+    running: &RunningSide,
     seconds: u64,
     pace: &[&str],
     round: u64,
@@ -178,9 +181,9 @@ fn turn(
     command.arg("--tsig").arg(&running.key).args(["--update-zone", APEX, "--name", &format!("{PREFIX}{{n}}.{APEX}")]);
     command.args(["--names", &NAMES.to_string(), "--popularity", "sequential", "--types", "A"]);
     command.args(["--seed", &(round + 1).to_string(), "--duration", &format!("{seconds}s"), "--timeout", TIMEOUT]);
-    // On two cores with all the servers the sender is late now and then; latency counts from the planned time.
+    // With all servers on two cores, the sender is late at times. Latency counts from the planned time.
     command.args(["--lag-limit", "10s"]).args(pace);
-    let (run, used) = load::run(&mut command, &options.folder.join("run"), running.pids())?;
+    let (run, used) = load_run::run(&mut command, &options.folder.join("run"), running.pids())?;
     let figures = run.figures();
     if figures.mismatched + figures.stray + figures.duplicate > 0 {
         return Err(format!("wrong answers: {figures:?}"));
@@ -199,7 +202,7 @@ fn turn(
 }
 
 impl Turns {
-    /// Nothing was lost, and all was acknowledged.
+    /// Whether no update was lost and all were acknowledged.
     fn is_sound(&self) -> bool {
         self.lost == 0 && self.unanswered == 0 && self.refused.is_empty()
     }
@@ -208,7 +211,7 @@ impl Turns {
         if self.lost == 0 { Verdict::Informs } else { Verdict::Missed }
     }
 
-    /// What a figure rests on.
+    /// How a figure was measured.
     fn note(&self) -> String {
         let median = |of: fn(&Used) -> f64| spread(&self.used.iter().map(of).collect::<Vec<_>>()).0;
         let [tool, server, others, idle] = [

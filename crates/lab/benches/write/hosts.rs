@@ -1,8 +1,7 @@
-//! A cluster of ours, each node in a namespace of its own, as on machines of their own.
+//! A catamaran cluster with each node in its own network namespace.
 
 use super::net::{Cut, Net};
-use super::sides::APEX;
-use lab::peers::Kind;
+use super::zone::APEX;
 use serde_json::Value;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -10,30 +9,31 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use testbed::Kind;
 
 const DNS_PORT: u16 = 53;
 const PEER_PORT: u16 = 5380;
 const API_PORT: u16 = 8053;
-/// How long nodes may take to agree, with all that their zones hold.
+/// How long nodes with full zones may take to agree.
 const AGREE_MAX: Duration = Duration::from_secs(900);
-/// How long one may take to answer a request of the API.
+/// Timeout of an API request.
 const API_MAX: Duration = Duration::from_secs(5);
-/// Between two looks at nodes.
-const LOOK: Duration = Duration::from_millis(20);
+/// Interval between two checks of the nodes.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Who leads, and in which term.
+/// The leader and its term.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Leadership {
     pub(crate) node: u64,
     pub(crate) term: u64,
 }
 
-/// Its nodes and its network; both end with it.
+/// The nodes and their network. Both are removed on drop.
 pub(crate) struct Hosts {
     nodes: Vec<Node>,
     program: PathBuf,
     token: String,
-    /// A file in the format of `dig -k`: granted updates and transfers of all zones.
+    /// A key file in the format of `dig -k`, with permission for updates and transfers of all zones.
     pub(crate) key: PathBuf,
     net: Net,
 }
@@ -42,19 +42,21 @@ pub(crate) struct Hosts {
 struct Node {
     dir: PathBuf,
     config: PathBuf,
-    /// None while it is killed.
+    /// None while the node is killed.
     child: Option<Child>,
 }
 
 impl Hosts {
-    /// Starts so many nodes with the zone of this file; the folder is theirs alone.
+    /// Starts this many nodes with the zone of this file. `folder` is that of the bench: the signal handler finds there
+    /// what removes the network. The cluster has the folder `name` in it for itself.
     ///
     /// # Errors
-    /// When there can be no namespaces, or they do not become a cluster.
-    pub(crate) fn start(folder: &Path, zone: &Path, count: u64) -> Result<Self, String> {
+    /// If namespaces cannot be created, or if the nodes do not form a cluster.
+    pub(crate) fn start(folder: &Path, name: &str, zone: &Path, count: u64) -> Result<Self, String> {
         let program = Kind::Catamaran.program().ok_or("catamaran is neither beside this program nor in the path")?;
-        std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let net = Net::make(folder, count)?;
+        let folder = &folder.join(name);
+        std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let node = |id: u64| {
             let dir = folder.join(format!("host-{id}"));
             Node { config: dir.join(format!("node-{id}/catamaran.toml")), dir, child: None }
@@ -80,7 +82,7 @@ impl Hosts {
         Ok(hosts)
     }
 
-    /// The files of a node.
+    /// Creates the files of a node.
     fn make(&self, id: u64, words: &[&str]) -> Result<(), String> {
         let mut command = self.net.command(id, &self.program);
         command.args(words).arg("--dir").arg(&self.nodes[id as usize - 1].dir);
@@ -96,7 +98,7 @@ impl Hosts {
         let wrong = |error: std::io::Error| format!("{}: {error}", log.display());
         let log = File::options().create(true).append(true).open(&log).map_err(wrong)?;
         let mut command = self.net.command(id, &self.program);
-        // What it reads from is a pipe of this program's: so it never outlives it.
+        // Its standard input is a pipe of this program, so it never outlives it.
         command.arg("serve").arg("--config").arg(&node.config).arg("--stop-with-stdin").stdin(Stdio::piped());
         command.stdout(Stdio::null()).stderr(log);
         let child = command.spawn().map_err(|error| format!("{}: {error}", self.program.display()))?;
@@ -104,13 +106,13 @@ impl Hosts {
         Ok(())
     }
 
-    /// A command to the cluster; gives what it printed.
+    /// Runs a command for the cluster. Returns its output.
     pub(crate) fn command(&self, words: &[&str]) -> Result<String, String> {
         let first = &self.nodes[0].dir;
-        // Whoever runs answers for all; the first node's directory may name one that does not.
-        let asked = self.ids().find(|&id| self.nodes[id as usize - 1].child.is_some()).unwrap_or(1);
+        // Any running node can answer. The first node may be stopped.
+        let api_node = self.ids().find(|&id| self.nodes[id as usize - 1].child.is_some()).unwrap_or(1);
         let mut command = Command::new(&self.program);
-        command.args(words).arg("--dir").arg(first).arg("--api").arg(self.at(asked, API_PORT).to_string());
+        command.args(words).arg("--dir").arg(first).arg("--api").arg(self.at(api_node, API_PORT).to_string());
         output(&mut command)
     }
 
@@ -118,7 +120,7 @@ impl Hosts {
         1..=self.nodes.len() as u64
     }
 
-    /// Where a node answers queries, and takes updates.
+    /// The address of a node for queries and updates.
     pub(crate) fn dns(&self, id: u64) -> SocketAddr {
         self.at(id, DNS_PORT)
     }
@@ -127,13 +129,13 @@ impl Hosts {
         (self.net.address_of(id), port).into()
     }
 
-    /// `kill -9`, which has been delivered when this returns.
+    /// Sends `kill -9` and waits for the node to exit.
     pub(crate) fn kill(&mut self, id: u64) -> Result<(), String> {
         let mut child = self.nodes[id as usize - 1].child.take().ok_or("it runs no more")?;
         child.kill().and_then(|()| child.wait()).map(|_| ()).map_err(|error| format!("kill: {error}"))
     }
 
-    /// Starts a node that was killed.
+    /// Restarts a killed node.
     pub(crate) fn restart(&mut self, id: u64) -> Result<(), String> {
         self.serve(id)
     }
@@ -146,13 +148,13 @@ impl Hosts {
         self.net.heal()
     }
 
-    /// What a node says of itself; `None` while it does not.
+    /// The status of a node, or `None` if it does not answer.
     pub(crate) fn status(&self, id: u64) -> Option<Value> {
         let text = self.get(id, "/v1/status").ok()?;
         serde_json::from_str(&text).ok()
     }
 
-    /// What a counter of a node has come to; `None` while it does not say.
+    /// The value of a counter, or `None` if the node does not answer.
     pub(crate) fn counter(&self, id: u64, name: &str) -> Option<u64> {
         let text = self.get(id, "/metrics").ok()?;
         text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
@@ -163,7 +165,7 @@ impl Hosts {
         let mut stream = TcpStream::connect_timeout(&address, API_MAX)?;
         stream.set_read_timeout(Some(API_MAX))?;
         let token = &self.token;
-        // Without chunks: what stands behind the empty line is the body (RFC 9112 6.1).
+        // HTTP/1.0 has no chunks, so the body follows the empty line (RFC 9112 6.1).
         let request = format!("GET {path} HTTP/1.0\r\nhost: {address}\r\nauthorization: Bearer {token}\r\n\r\n");
         stream.write_all(request.as_bytes())?;
         let mut text = String::new();
@@ -172,7 +174,7 @@ impl Hosts {
         if head.split(' ').nth(1) == Some("200") { Ok(body.to_owned()) } else { Err(std::io::Error::other(head)) }
     }
 
-    /// Waits until all nodes hold the same, serve, and follow one leader; gives that one.
+    /// Waits until all nodes have the same data, are ready and follow one leader. Returns the leader.
     pub(crate) fn settle(&self) -> Result<Leadership, String> {
         let until = Instant::now() + AGREE_MAX;
         loop {
@@ -194,7 +196,7 @@ impl Hosts {
         }
     }
 
-    /// Waits until a node that was just started, with all before it, serves.
+    /// Waits until a restarted node is ready.
     fn settle_of(&self, id: u64) -> Result<(), String> {
         let until = Instant::now() + AGREE_MAX;
         loop {
@@ -208,7 +210,8 @@ impl Hosts {
         }
     }
 
-    /// Waits until a node serves and has applied what the leader had committed when this began; gives how long it took.
+    /// Waits until a node is ready and has applied everything that the leader had committed at the start of this call.
+    /// Returns the duration.
     pub(crate) fn catch_up(&self, id: u64, leader: u64) -> Result<Duration, String> {
         let begin = Instant::now();
         let index = |status: &Value, key: &str| status[key].as_u64();
@@ -227,9 +230,9 @@ impl Hosts {
         }
     }
 
-    /// A moment; an error when it is too late, or a node has ended by itself.
+    /// Pauses briefly. Fails if the time is up or a node has exited.
     fn wait(&self, until: Instant, what: &str) -> Result<(), String> {
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
         if Instant::now() < until { Ok(()) } else { Err(format!("{what} within {AGREE_MAX:?}")) }
     }
 }
@@ -242,7 +245,7 @@ impl Drop for Hosts {
     }
 }
 
-/// Runs one to its end; gives what it printed.
+/// Runs a command to its end. Returns its output.
 fn output(command: &mut Command) -> Result<String, String> {
     let shown = format!("{command:?}");
     let output = command.stdin(Stdio::null()).output().map_err(|error| format!("{shown}: {error}"))?;

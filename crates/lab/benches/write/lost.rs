@@ -1,32 +1,37 @@
-//! Whether what was acknowledged is there: the whole zone, from every node.
+//! Checks that acknowledged updates are in the zone on every node.
 
-use super::sides::{APEX, Running};
-use lab::report::Run;
+use super::zone::APEX;
+use report::Run;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a node may be behind the one that acknowledged.
+/// How long a node may lag behind the node that acknowledged.
 const BEHIND_MAX: Duration = Duration::from_secs(20);
 
-/// How many updates were acknowledged, and how many got no answer at all.
+/// The number of acknowledged updates, and of unanswered updates.
 pub(crate) fn counts(run: &Run) -> (u64, u64) {
     let figures = run.figures();
     let acknowledged = figures.rcodes.get("NOERROR").copied().unwrap_or(0);
     (acknowledged, figures.sent - figures.rcodes.values().sum::<u64>().min(figures.sent))
 }
 
-/// Every update had a name of its own, so the names that are on all nodes count the updates that were done. As many as
-/// were acknowledged must be among them; any more were done without their client hearing of it, and there can be no
-/// more of those than there were without an answer. Gives how many that were acknowledged cannot be there.
-pub(crate) fn count_lost(running: &Running, prefix: &str, acknowledged: u64, unanswered: u64) -> Result<u64, String> {
+/// Returns how many acknowledged updates are missing. Each update adds a new name, so the names on all nodes count the
+/// applied updates. Unanswered updates may or may not be applied.
+pub(crate) fn count_lost(
+    nodes: &[SocketAddr],
+    key: &Path,
+    prefix: &str,
+    acknowledged: u64,
+    unanswered: u64,
+) -> Result<u64, String> {
     let until = Instant::now() + BEHIND_MAX;
     loop {
         let mut on_all: Option<BTreeSet<String>> = None;
-        for &node in &running.nodes {
-            let names = names(node, &running.key, APEX, prefix)?;
+        for &node in nodes {
+            let names = names(node, key, APEX, prefix)?;
             on_all = Some(match on_all {
                 Some(on_all) => on_all.intersection(&names).cloned().collect(),
                 None => names,
@@ -39,23 +44,22 @@ pub(crate) fn count_lost(running: &Running, prefix: &str, acknowledged: u64, una
                 "{present} names, {acknowledged} acknowledged, {unanswered} unanswered: a wrong count"
             ));
         }
-        // A node that is a moment behind has lost nothing.
+        // A node that lags briefly has lost nothing.
         if lost == 0 || Instant::now() > until {
             return Ok(lost);
         }
     }
 }
 
-/// A zone as one node has it.
+/// A zone as stored on one node.
 #[derive(PartialEq, Eq)]
 pub(crate) struct Contents {
     pub(crate) serial: u32,
     records: BTreeSet<String>,
 }
 
-/// The same where names are written again and again, each time with another value, so that every update that was done
-/// is one step of the serial from the first version on: on every node there must be as many as were acknowledged, and
-/// all nodes must have the same. It takes no more memory than the zone, however many updates there were.
+/// The same for updates that change existing names. Each update changes a value, so each applied update increments the
+/// serial. All nodes must have the same zone. Memory use does not depend on the number of updates.
 pub(crate) fn count_lost_steps(
     nodes: &[SocketAddr],
     key: &Path,
@@ -73,7 +77,7 @@ pub(crate) fn count_lost_steps(
         }
         let lost = acknowledged.saturating_sub(least);
         let are_equal = all.windows(2).all(|pair| pair[0] == pair[1]);
-        // A node that is a moment behind has lost nothing.
+        // A node that lags briefly has lost nothing.
         match Instant::now() > until {
             _ if lost == 0 && are_equal => return Ok(0),
             true if are_equal || lost > 0 => return Ok(lost),
@@ -83,25 +87,25 @@ pub(crate) fn count_lost_steps(
     }
 }
 
-/// What a node has of a zone.
+/// The zone of a node.
 pub(crate) fn contents(node: SocketAddr, key: &Path, apex: &str) -> Result<Contents, String> {
     let text = transfer(node, key, apex)?;
     let serial = text.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>()).find_map(|words| {
-        // Owner, TTL, class, type; the two names of the rdata, and then the serial.
+        // Owner, TTL, class and type, then two names in the rdata and the serial.
         (words.get(3) == Some(&"SOA")).then(|| words.get(6)?.parse().ok())?
     });
     let serial = serial.ok_or_else(|| format!("no serial from {node}"))?;
     Ok(Contents { serial, records: text.lines().map(str::to_owned).collect() })
 }
 
-/// The names of a zone that begin so.
+/// The names of a zone with this prefix.
 pub(crate) fn names(node: SocketAddr, key: &Path, apex: &str, prefix: &str) -> Result<BTreeSet<String>, String> {
     let text = transfer(node, key, apex)?;
     let owners = text.lines().filter_map(|line| line.split_ascii_whitespace().next());
     Ok(owners.filter(|owner| owner.starts_with(prefix)).map(str::to_owned).collect())
 }
 
-/// All records of a zone, one a line.
+/// Transfers a zone, with one record per line.
 fn transfer(node: SocketAddr, key: &Path, apex: &str) -> Result<String, String> {
     let mut dig = Command::new("dig");
     dig.arg(format!("@{}", node.ip())).args(["-p", &node.port().to_string(), "-k"]).arg(key);

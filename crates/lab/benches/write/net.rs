@@ -1,21 +1,21 @@
-//! A network of the bench's own: a namespace for each node, all on one bridge, and cuts between them.
+//! The network of the bench: a namespace for each node, all on one bridge, and cuts between them.
 
 use std::io::Write;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Programs that it takes.
+/// Programs that it needs.
 const PROGRAMS: [&str; 2] = ["ip", "nft"];
-/// Names of its bridges, links and namespaces begin so; the number of the process follows.
+/// Prefix of the names of its bridges, links and namespaces. The process ID follows.
 const NAME: &str = "catw";
-/// The bridge's own address in the network of /24.
+/// The address of the bridge in its /24 network.
 const BRIDGE: u8 = 254;
 
-/// What a node does not hear or is not heard by; packets are dropped where they arrive, so that no sender is told.
+/// Directions in which a node is cut off. Packets are dropped on arrival, so that no sender notices.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Cut {
-    /// Neither.
+    /// Both directions.
     Both,
     /// The others do not hear it.
     Mute,
@@ -23,19 +23,19 @@ pub(crate) enum Cut {
     Deaf,
 }
 
-/// The namespaces and the bridge; all of it goes with this value.
+/// The namespaces and the bridge. They are removed on drop.
 pub(crate) struct Net {
     bridge: String,
     /// The third byte of its addresses.
-    place: u8,
+    subnet: u8,
     nodes: u64,
 }
 
 impl Net {
-    /// Makes it, with so many namespaces.
+    /// Creates the network with this many namespaces.
     ///
     /// # Errors
-    /// When a program is missing, or this user may not.
+    /// If a program or permission is missing.
     pub(crate) fn make(folder: &Path, nodes: u64) -> Result<Self, String> {
         for program in PROGRAMS {
             if Command::new(program).arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
@@ -44,8 +44,8 @@ impl Net {
         }
         remove_those_of_the_dead();
         let pid = std::process::id();
-        let net = Self { bridge: format!("{NAME}{pid}"), place: (pid % 256) as u8, nodes };
-        // Should a signal end the bench, these are run by the handler.
+        let net = Self { bridge: format!("{NAME}{pid}"), subnet: (pid % 256) as u8, nodes };
+        // The signal handler runs these if a signal ends the bench.
         let lines: String = net.removal().iter().map(|words| format!("{}\n", words.join(" "))).collect();
         let file = folder.join("clean-up");
         std::fs::write(&file, lines).map_err(|error| format!("{}: {error}", file.display()))?;
@@ -67,22 +67,22 @@ impl Net {
 
     /// The address of a node, counted from one (RFC 2544: 198.18.0.0/15 is for measuring).
     pub(crate) fn address_of(&self, node: u64) -> Ipv4Addr {
-        Ipv4Addr::new(198, 19, self.place, node as u8)
+        Ipv4Addr::new(198, 19, self.subnet, node as u8)
     }
 
-    /// Of a node; its link has the same name.
+    /// The namespace of a node. Its link has the same name.
     fn namespace(&self, node: u64) -> String {
         format!("{}-{node}", self.bridge)
     }
 
-    /// A program that will run in the namespace of a node, as the very process that is started.
+    /// A program in the namespace of a node. It replaces the started process, so the process ID is its own.
     pub(crate) fn command(&self, node: u64, program: &Path) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.namespace(node)]).arg(program);
         command
     }
 
-    /// Cuts a node off from the other nodes; who asks from outside still reaches all of them.
+    /// Cuts a node off from the other nodes. Clients outside the cluster still reach all nodes.
     pub(crate) fn cut(&self, node: u64, cut: Cut) -> Result<(), String> {
         let others: Vec<u64> = (1..=self.nodes).filter(|&other| other != node).collect();
         if matches!(cut, Cut::Both | Cut::Deaf) {
@@ -94,7 +94,7 @@ impl Net {
         Ok(())
     }
 
-    /// What `node` gets from these is dropped there.
+    /// Drops packets from these nodes at `node`.
     fn drop_from(&self, node: u64, from: &[u64]) -> Result<(), String> {
         let from: Vec<String> = from.iter().map(|&other| self.address_of(other).to_string()).collect();
         let rules = format!(
@@ -105,9 +105,9 @@ impl Net {
         self.nft(node, &rules)
     }
 
-    /// All nodes hear each other again.
+    /// Removes all cuts.
     pub(crate) fn heal(&self) -> Result<(), String> {
-        // Making it first makes removing it right where there was none.
+        // Adding the table first makes deleting it succeed even if it did not exist.
         (1..=self.nodes).try_for_each(|node| self.nft(node, "add table inet cut\ndelete table inet cut\n"))
     }
 
@@ -124,7 +124,7 @@ impl Net {
         Err(format!("nft: {}{rules}", String::from_utf8_lossy(&output.stderr)))
     }
 
-    /// What takes it away: a link goes with its namespace, as soon as no process is in there.
+    /// Commands that remove the network. A link is removed with its namespace once no process uses it.
     fn removal(&self) -> Vec<Vec<String>> {
         let words = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
         let mut all: Vec<_> = (1..=self.nodes)
@@ -146,7 +146,7 @@ impl Drop for Net {
     }
 }
 
-/// What a bench left that was killed.
+/// Removes networks of benches that were killed.
 fn remove_those_of_the_dead() {
     let listed = Command::new("ip").args(["netns", "list"]).stdin(Stdio::null()).output();
     let listed = listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();

@@ -1,50 +1,52 @@
-//! Queries at a fixed rate while the cluster takes as many updates as it can, against the same when it takes none.
+//! Compares queries at a fixed rate with and without a maximum load of updates.
 
-use super::Options;
-use super::load;
-use super::lost::{count_lost, counts};
-use super::sides::{APEX, Running, Side};
+use super::load_run;
+use super::lost::counts;
+use super::options::Options;
+use super::side::Side;
+use super::sides::RunningSide;
 use super::table::{Row, Verdict, spread, thousands};
 use super::unanswered::{lost_updates, without_an_answer};
-use lab::report::Run;
-use lab::report::regression::{QuantileRatio, Since, compare_quantile};
+use super::zone::APEX;
+use report::Run;
+use report::regression::{QuantileRatio, Since, compare_quantile};
 use std::path::Path;
 use std::process::Command;
 
-/// Nodes of the cluster.
+/// The cluster.
 const SIDE: Side = Side::Catamaran(3);
-/// Updates begin so much before the queries and end so much after them.
+/// Updates start this long before the queries and end this long after them.
 const MARGIN_SECONDS: u64 = 1;
-/// Names of updates: more than a turn can use.
+/// Number of names to update: more than a turn uses.
 const NAMES: u64 = 1_000_000_000;
 const PREFIX: &str = "u";
 
-/// What one side did over all turns.
+/// The results of one side over all turns.
 #[derive(Default)]
 struct Turns {
     runs: Vec<Run>,
-    /// Updates acknowledged a second, of each turn.
+    /// Updates acknowledged per second in each turn.
     updates: Vec<f64>,
     acknowledged: u64,
     unanswered: u64,
     lost: u64,
-    /// Share of both cores that was idle, of each turn.
+    /// Idle share of both cores in each turn.
     idle: Vec<f64>,
 }
 
 impl Turns {
-    /// Queries without an answer.
+    /// Unanswered queries.
     fn timed_out(&self) -> u64 {
         self.runs.iter().map(|run| run.figures().timed_out).sum()
     }
 }
 
-/// Both by turns, each pair on a cluster of its own.
+/// Runs both sides in turns. Each pair uses a new cluster.
 pub(crate) fn during_updates(options: &Options) -> Result<Vec<Row>, String> {
     let [mut still, mut disturbed] = [Turns::default(), Turns::default()];
     for round in 0..options.rounds {
-        let running = Running::start(SIDE, options)?.ok_or("catamaran is not there")?;
-        // Neither side always comes first.
+        let running = RunningSide::start(SIDE, options)?.ok_or("catamaran is not installed")?;
+        // The sides take turns in coming first.
         let order = if round % 2 == 0 { [false, true] } else { [true, false] };
         for is_disturbed in order {
             let turns = if is_disturbed { &mut disturbed } else { &mut still };
@@ -76,7 +78,7 @@ pub(crate) fn during_updates(options: &Options) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// What the figures rest on.
+/// How the figures were measured.
 fn note(still: &Turns, disturbed: &Turns, queries: [u64; 2]) -> String {
     let (updates, low, high) = spread(&disturbed.updates);
     let lag = |turns: &Turns| {
@@ -104,27 +106,34 @@ fn note(still: &Turns, disturbed: &Turns, queries: [u64; 2]) -> String {
     )
 }
 
-fn turn(options: &Options, running: &Running, is_disturbed: bool, round: u64, turns: &mut Turns) -> Result<(), String> {
+fn turn(
+    options: &Options,
+    running: &RunningSide,
+    is_disturbed: bool,
+    round: u64,
+    turns: &mut Turns,
+) -> Result<(), String> {
     let (run, used, updates) = std::thread::scope(|scope| {
         let writer = is_disturbed.then(|| {
             scope.spawn(|| {
                 let seconds = options.seconds + 2 * MARGIN_SECONDS;
                 let mut command = updates(options, running, round, seconds);
-                load::run(&mut command, &options.folder.join("updates"), Vec::new()).map(|(run, _)| run)
+                load_run::run(&mut command, &options.folder.join("updates"), Vec::new()).map(|(run, _)| run)
             })
         });
         if is_disturbed {
             std::thread::sleep(std::time::Duration::from_secs(MARGIN_SECONDS));
         }
-        let asked = load::run(&mut queries(options, running, round), &options.folder.join("queries"), running.pids());
-        let updates = writer.map(|writer| writer.join().expect("who updates does not panic")).transpose();
-        asked.and_then(|(run, used)| Ok((run, used, updates?)))
+        let measured =
+            load_run::run(&mut queries(options, running, round), &options.folder.join("queries"), running.pids());
+        let updates = writer.map(|writer| writer.join().expect("the updating thread does not panic")).transpose();
+        measured.and_then(|(run, used)| Ok((run, used, updates?)))
     })?;
     let figures = run.figures();
     if figures.unexpected + figures.mismatched + figures.stray > 0 {
         return Err(format!("wrong answers: {figures:?}"));
     }
-    let rate = updates.as_ref().map_or(0.0, load::answers_a_second);
+    let rate = updates.as_ref().map_or(0.0, load_run::answers_a_second);
     eprintln!(
         "round {}, {}: p50 {:.0} us, p99.9 {:.0} us, {} without an answer, {} updates/s",
         round + 1,
@@ -136,7 +145,7 @@ fn turn(options: &Options, running: &Running, is_disturbed: bool, round: u64, tu
     );
     if let Some(updates) = updates {
         let (acknowledged, unanswered) = counts(&updates);
-        turns.lost += count_lost(running, PREFIX, acknowledged, unanswered)?;
+        turns.lost += running.count_lost(PREFIX, acknowledged, unanswered)?;
         turns.updates.push(rate);
         turns.acknowledged += acknowledged;
         turns.unanswered += unanswered;
@@ -146,8 +155,8 @@ fn turn(options: &Options, running: &Running, is_disturbed: bool, round: u64, tu
     Ok(())
 }
 
-/// Names all over the zone, of all nodes.
-fn queries(options: &Options, running: &Running, round: u64) -> Command {
+/// Queries names all over the zone on all nodes.
+fn queries(options: &Options, running: &RunningSide, round: u64) -> Command {
     let mut command = first(&options.catlab);
     command.args(["load", "--quiet", "--workers", "1", "--server", &running.servers()]);
     command.args(["--name", &format!("q{{n}}.{APEX}"), "--names", &options.names.to_string(), "--types", "A"]);
@@ -156,8 +165,8 @@ fn queries(options: &Options, running: &Running, round: u64) -> Command {
     command
 }
 
-/// As fast as they are acknowledged.
-fn updates(options: &Options, running: &Running, round: u64, seconds: u64) -> Command {
+/// Sends updates in a closed loop.
+fn updates(options: &Options, running: &RunningSide, round: u64, seconds: u64) -> Command {
     let mut command = Command::new(&options.catlab);
     command.args(["load", "--quiet", "--workers", "1", "--server", &running.servers()]);
     command.arg("--tsig").arg(&running.key).args(["--update-zone", APEX, "--name", &format!("{PREFIX}{{n}}.{APEX}")]);
@@ -167,8 +176,8 @@ fn updates(options: &Options, running: &Running, round: u64, seconds: u64) -> Co
     command
 }
 
-/// A generator that is late measures itself: it comes before what it shares cores with, where that is allowed. Where it
-/// is not, `nice` says so and goes on.
+/// Gives the generator a higher priority, because a late generator would measure itself. Without permission, `nice`
+/// prints a warning and continues.
 fn first(catlab: &Path) -> Command {
     let mut command = Command::new("nice");
     command.args(["-n", "-10"]).arg(catlab);

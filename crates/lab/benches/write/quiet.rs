@@ -1,15 +1,14 @@
-//! No election when nothing is wrong: queries and updates in closed loops keep every core busy, for minutes or an hour,
-//! and every second minute other programs that want all of each core do so too. Beside those a thread that takes only
-//! what others leave gets nothing for seconds: nobody may wait for one.
+//! Checks that a busy cluster has no elections. Queries and updates in closed loops keep every core busy, for minutes
+//! or an hour. Every second minute, other programs use all cores too, so a background thread gets no CPU time for
+//! seconds.
 
-use super::Options;
-use super::catamaran_server::CatamaranServer;
 use super::lost::{contents, count_lost_steps, counts};
-use super::machine::Meter;
-use super::sides::{APEX, make_zone};
+use super::machine::{Meter, family};
+use super::options::Options;
 use super::table::{Row, Verdict, thousands};
 use super::unanswered::lost_updates;
-use lab::report::Run;
+use super::zone::{APEX, make_zone};
+use report::Run;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -17,34 +16,35 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use testbed::{Cluster, ServedZone};
 
-/// How long, at least, by the budget.
+/// Minimum minutes (docs/history/budgets.md).
 const MINUTES: u64 = 60;
 /// Nodes of the cluster.
 const NODES: u64 = 3;
-/// Names that are updated, again and again: the zone grows no further.
+/// Names that are updated repeatedly, so that the zone does not grow.
 const NAMES: u64 = 100_000;
-/// Cores that may be idle of all, for them to count as saturated.
+/// Maximum idle share of all cores for them to count as saturated.
 const IDLE_MAX: f64 = 0.1;
-/// Between two looks at the terms.
-const LOOK: Duration = Duration::from_millis(500);
+/// Interval between two checks of the terms.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// How long nodes may take to answer and agree.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// How much longer than told a tool may take: of an hour it has much to write down, and there is no idle core.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a tool may take to exit: after an hour it has a lot to write, and no core is idle.
 const END_MAX: Duration = Duration::from_secs(900);
-/// How long other programs want the cores, and then do not.
+/// Length of the intervals with and without other programs.
 const OTHERS: Duration = Duration::from_secs(60);
-/// Between two lines about how it goes.
-const TELL: Duration = Duration::from_secs(60);
+/// Interval between two progress lines.
+const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The terms of all nodes; `None` when one does not answer.
-fn terms(own: &CatamaranServer) -> Option<Vec<f64>> {
-    (1..=NODES).map(|node| own.metric_of(node, "catamaran_raft_term ").ok()).collect()
+/// The terms of all nodes, or `None` if a node does not answer.
+fn terms(own: &Cluster) -> Option<Vec<f64>> {
+    (1..=NODES).map(|node| own.metric(node, "catamaran_raft_term ").ok()).collect()
 }
 
-/// Waits until all nodes are in the same term; gives it.
-fn term(own: &CatamaranServer) -> Result<f64, String> {
-    let until = Instant::now() + PATIENCE;
+/// Waits until all nodes are in the same term. Returns the term.
+fn term(own: &Cluster) -> Result<f64, String> {
+    let until = Instant::now() + SETTLE_TIMEOUT;
     loop {
         if let Some(terms) = terms(own)
             && terms.iter().all(|term| term == &terms[0])
@@ -54,11 +54,11 @@ fn term(own: &CatamaranServer) -> Result<f64, String> {
         if Instant::now() > until {
             return Err("the nodes are not in one term".into());
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
-/// The tools that ask and update, begun.
+/// Starts the tools that send queries and updates.
 fn start_tools(options: &Options, servers: &str, key: &Path) -> Result<[Tool; 2], String> {
     let load = |name: &str, words: &[&str]| -> Result<Tool, String> {
         let mut command = Command::new(&options.catlab);
@@ -70,7 +70,8 @@ fn start_tools(options: &Options, servers: &str, key: &Path) -> Result<[Tool; 2]
     let key = key.to_string_lossy();
     let (of_queries, of_updates) = (format!("q{{n}}.{APEX}"), format!("u{{n}}.{APEX}"));
     let query = ["--in-flight", "64", "--name", &of_queries, "--names", &names, "--types", "A"];
-    // An A record has fewer values than an hour has updates: one that came again might change nothing.
+    // An hour has more updates than an A record has values, and a repeated value would change nothing. So each update
+    // writes several names.
     let update = ["--in-flight", &in_flight, "--name", &of_updates, "--names", &added, "--types", "AAAA"];
     let signed = ["--timeout", "5s", "--tsig", &key, "--update-zone", APEX];
     Ok([load("queries", &query)?, load("updates", &[&update[..], &signed].concat())?])
@@ -80,22 +81,23 @@ fn minutes(options: &Options) -> u64 {
     options.minutes.unwrap_or(MINUTES)
 }
 
-/// Gives whether the term has stayed, and whether all that was acknowledged is there.
+/// Checks that the term did not change and that no acknowledged update is missing.
 pub(crate) fn saturated(options: &Options) -> Result<Vec<Row>, String> {
     let zone = make_zone(&options.folder, options.names)?;
-    let own = CatamaranServer::start_nodes(&options.folder.join("quiet"), &[(APEX, &zone)], NODES)?;
-    let key = own.cluster().join("update.key");
+    let started = Cluster::start_nodes(&options.folder.join("quiet"), &[ServedZone::new(APEX, &zone)], NODES);
+    let own = started.map_err(|error| error.to_string())?;
+    let key = own.cluster_folder().join("update.key");
     let nodes: Vec<SocketAddr> = (1..=NODES).map(|node| own.dns_of(node)).collect();
     let servers = nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
     let seconds = minutes(options) * 60;
     let before = term(&own)?;
     let first = contents(nodes[0], &key, APEX)?.serial;
-    let meter = Meter::start(own.pids());
+    let meter = Meter::start(family(own.pid()));
     let [mut queries, mut updates] = start_tools(options, &servers, &key)?;
-    let (start, mut told) = (Instant::now(), Instant::now());
+    let (start, mut reported) = (Instant::now(), Instant::now());
     let until = start + Duration::from_secs(seconds) + END_MAX;
     let (mut highest, mut silent, mut looks) = (before, 0, 0);
-    // The first minute is one of those: zones grow then.
+    // The first minute has other programs, because zones grow at that time.
     let mut others = Some(Others::start());
     while queries.is_running()? | updates.is_running()? {
         match terms(&own) {
@@ -107,14 +109,14 @@ pub(crate) fn saturated(options: &Options) -> Result<Vec<Row>, String> {
         if are_wanted != others.is_some() {
             others = are_wanted.then(Others::start);
         }
-        if told.elapsed() >= TELL {
-            told = Instant::now();
+        if reported.elapsed() >= REPORT_INTERVAL {
+            reported = Instant::now();
             eprintln!("{} s: {:.0} terms have begun", start.elapsed().as_secs(), highest - before);
         }
         if Instant::now() > until {
             return Err(format!("the tools did not end; {:.0} terms have begun", highest - before));
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
     drop(others);
     let used = meter.stop();
@@ -123,7 +125,7 @@ pub(crate) fn saturated(options: &Options) -> Result<Vec<Row>, String> {
     let (acknowledged, unanswered) = counts(&updates);
     let lost = count_lost_steps(&nodes, &key, first, acknowledged, unanswered)?;
     let rate = |count: u64| thousands(count as f64 / seconds as f64);
-    // Cores that were not busy show nothing of what busy cores do.
+    // The test says nothing unless the cores were busy.
     let verdict = match after.max(highest) - before {
         _ if used.idle > IDLE_MAX => Verdict::Absent,
         0.0 if minutes(options) < MINUTES => Verdict::Absent,
@@ -146,7 +148,7 @@ pub(crate) fn saturated(options: &Options) -> Result<Vec<Row>, String> {
     Ok(vec![of_terms, lost_updates(lost, unanswered)])
 }
 
-/// Others who want all of each core, at the priority that programs have.
+/// Threads of normal priority that use all cores.
 struct Others {
     is_over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -173,13 +175,13 @@ impl Drop for Others {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            // One that panicked is over too.
+            // A thread that panicked has ended too.
             let _ended = thread.join();
         }
     }
 }
 
-/// A run of `catlab load` that goes on.
+/// A running `catlab load`.
 struct Tool {
     child: Child,
     out: std::path::PathBuf,
@@ -200,7 +202,7 @@ impl Tool {
         }
     }
 
-    /// What it left.
+    /// Reads its results.
     fn read(&self) -> Result<Run, String> {
         Run::read(&self.out).map_err(|error| error.to_string())
     }

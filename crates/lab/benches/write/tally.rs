@@ -1,18 +1,18 @@
-//! What many faults of each kind came to: rows, and pictures.
+//! Summaries of the faults by kind: rows and plots.
 
-use super::faults::{BEFORE, DURING, Fault, Outcome, Role, STEP, STEPS, STEPS_BEFORE, millis};
+use super::fault::{BEFORE, DURING, Fault, Outcome, Role, STEP, STEPS, STEPS_BEFORE, millis};
 use super::net::Cut;
 use super::table::{Row, Verdict, thousands};
-use lab::report::pictures::{Along, Around, Curve, around, cumulative};
+use report::pictures::{Curve, FaultCurve, HorizontalAxis, cumulative, write_fault_chart};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-/// Until the first update is acknowledged, the median and the slowest in a hundred, after a kill and after a cut of the
-/// leader (docs/history/budgets.md).
+/// Budgets in milliseconds for the time to the first acknowledgement, median and p99, after a kill and after a cut of
+/// the leader (docs/history/budgets.md).
 const KILLED_MS: [f64; 2] = [150.0, 600.0];
 const CUT_MS: [f64; 2] = [600.0, 1_200.0];
-/// What lines of a picture of one kind show, in the order of the shares of an outcome: the last covers the others.
+/// The lines of a plot, in the order of the shares in an outcome. The last line covers the others.
 const LINES: [&str; 4] =
     ["queries, that node", "queries, nodes that stay", "updates, that node", "updates, nodes that stay"];
 
@@ -25,7 +25,7 @@ impl Tallies {
         self.0.entry(kind).or_default().push(outcome);
     }
 
-    /// All of all kinds.
+    /// The number of all faults.
     pub(crate) fn count(&self) -> usize {
         self.0.values().map(Vec::len).sum()
     }
@@ -34,25 +34,25 @@ impl Tallies {
         self.0.iter().flat_map(|(&(fault, role), outcomes)| rows(fault, role, outcomes)).collect()
     }
 
-    /// A time line of each kind, and how long updates paused.
+    /// Draws a timeline of each kind, and the gaps in updates.
     pub(crate) fn draw(&self, folder: &Path) -> Result<(), String> {
         std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         for (&(fault, role), outcomes) in &self.0 {
-            let line = |(index, name): (usize, &&'static str)| Around {
+            let line = |(index, name): (usize, &&'static str)| FaultCurve {
                 name: (*name).to_owned(),
                 shares: (0..STEPS).map(|step| of_step(outcomes, index, step)).collect(),
             };
-            let lines: Vec<Around> = LINES.iter().enumerate().map(line).collect();
+            let lines: Vec<FaultCurve> = LINES.iter().enumerate().map(line).collect();
             let label = fault.label(role);
             let title = format!("{label}, {} times: answers of each 100 ms, median and nine in ten", outcomes.len());
             let path = folder.join(format!("{}.svg", fault.file(role)));
             let marks = [(0.0, label.as_str()), (DURING.as_secs_f64(), "as before again")];
-            around(&path, &title, (STEP.as_secs_f64(), BEFORE.as_secs_f64()), &lines, &marks)?;
+            write_fault_chart(&path, &title, (STEP.as_secs_f64(), BEFORE.as_secs_f64()), &lines, &marks)?;
         }
         [Role::Leader, Role::Follower].into_iter().try_for_each(|role| self.draw_times(folder, role))
     }
 
-    /// How long updates paused, of all kinds.
+    /// Draws the gaps in updates of all kinds.
     fn draw_times(&self, folder: &Path, wanted: Role) -> Result<(), String> {
         let of = |(&(fault, role), outcomes): (&(Fault, Role), &Vec<Outcome>)| Curve {
             name: fault.label(role),
@@ -60,23 +60,23 @@ impl Tallies {
             is_behind: false,
         };
         let lines: Vec<Curve> = self.0.iter().filter(|((_, role), _)| *role == wanted).map(of).collect();
-        // A part of the bench leaves the picture of another one alone.
+        // Each part of the bench only writes its own plot.
         let is_one_way = self.0.keys().all(|(fault, _)| matches!(fault, Fault::Cut(Cut::Mute | Cut::Deaf)));
         let part = if is_one_way { "-one-way" } else { "" };
-        let path = folder.join(format!("failover-{}-times{part}.svg", wanted.word()));
+        let path = folder.join(format!("failover-{}-times{part}.svg", wanted.label()));
         let title = "From the fault to the first acknowledged update";
-        cumulative(&path, title, Along::Times("time"), "faults", &lines, &[])
+        cumulative(&path, title, HorizontalAxis::Times("time"), "faults", &lines, &[])
     }
 }
 
-/// The tenth, the median and the ninety-first part of a hundred of a share in a step.
+/// The 10th, 50th and 90th percentile of a share in a step.
 fn of_step(outcomes: &[Outcome], line: usize, step: usize) -> [f64; 3] {
     let mut shares: Vec<f64> = outcomes.iter().map(|outcome| outcome.shares[line][step]).collect();
     shares.sort_by(f64::total_cmp);
     [0.05, 0.5, 0.95].map(|quantile| at(&shares, quantile))
 }
 
-/// A quantile of what is sorted: the smallest that so many are not above.
+/// A quantile of sorted values: the smallest value with at least this share of all values at or below it.
 fn at(sorted: &[f64], quantile: f64) -> f64 {
     let rank = (sorted.len() as f64 * quantile).ceil() as usize;
     sorted.get(rank.max(1) - 1).copied().unwrap_or(f64::NAN)
@@ -99,8 +99,7 @@ fn rows(fault: Fault, role: Role, outcomes: &[Outcome]) -> Vec<Row> {
         _ => None,
     };
     let verdict = match budget {
-        // Updates wait through an election: none is refused.
-        // What was refused is not there.
+        // Updates wait through an election, so none may be refused, and refused updates must not be applied.
         _ if lost + refused + refused_and_done > 0 => Verdict::Missed,
         Some([median, slow]) => Verdict::of(at(&resumed, 0.5) <= median && at(&resumed, 0.99) <= slow),
         None => Verdict::Informs,
@@ -118,10 +117,10 @@ fn rows(fault: Fault, role: Role, outcomes: &[Outcome]) -> Vec<Row> {
     let mut election = informs(
         format!("{label}: terms that began"),
         format!("{terms} in {} faults", outcomes.len()),
-        format!("the node was like the others again after {}", figure(&back)),
+        format!("the node had caught up after {}", figure(&back)),
     );
     if role == Role::Follower {
-        // Whoever comes back joins those that went on: it does not take their leader from them.
+        // A returning node must join the cluster without an election.
         (election.budget, election.verdict) = ("0".to_owned(), Verdict::of(terms == 0));
     }
     vec![

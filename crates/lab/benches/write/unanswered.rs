@@ -1,14 +1,14 @@
-//! What nobody may miss while a cluster is full of updates.
+//! Checks for unanswered queries and lost updates in a cluster full of updates.
 
 use super::table::{Row, Verdict};
 
-/// Queries that got no answer, without updates and with them: none may be.
+/// Judges unanswered queries without and with updates. None are allowed.
 pub(crate) fn without_an_answer([still, disturbed]: [u64; 2]) -> Row {
     none("queries without an answer", format!("{still}, {disturbed} with updates"), still + disturbed)
 }
 
-/// Acknowledged updates that some node does not have. Those that are there are counted, so each without an answer that
-/// was done may stand for one that was lost: with some of them, that none is missing shows nothing.
+/// Judges acknowledged updates that are missing on a node. An unanswered update may be applied and hide a lost one, so
+/// a zero says nothing if there are unanswered updates.
 pub(crate) fn lost_updates(count: u64, unanswered: u64) -> Row {
     let row = none("acknowledged updates lost", count.to_string(), count);
     match (count, unanswered) {

@@ -1,18 +1,21 @@
-//! Each answer of a worker, held against what is right.
+//! Compares the answers of one worker with expected answers.
 
-use super::expected::Right;
-use super::{AnswerCheck, Difference, Expected, Fingerprint, Recorder, WrongAnswer, text};
-use crate::diff::Response;
-use crate::limits::{RIGHT_BYTES_KEPT_MAX, WRONG_ANSWERS_TOLD_MAX};
-use crate::measure::Checked;
+use super::expected::{Expected, ExpectedAnswer};
+use super::fingerprint::Fingerprint;
+use super::recorder::Recorder;
+use super::text;
+use crate::limits::RIGHT_BYTES_KEPT_MAX;
+use compare::Response;
+use measure::limits::WRONG_ANSWERS_TOLD_MAX;
+use measure::{AnswerCheck, AnswerChecker, AnswerChecking, CheckCounts, Difference, WrongAnswer};
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
-/// What answers are held against.
+/// The source of expected answers.
 #[derive(Clone, Debug)]
 pub enum Reference {
-    /// What was recorded before.
+    /// Recorded earlier.
     Expected(Arc<Expected>),
     /// The first answer to the same question in this run.
     Recorder(Arc<Recorder>),
@@ -21,33 +24,33 @@ pub enum Reference {
 /// How answers are checked.
 #[derive(Clone, Debug)]
 pub struct Checking {
-    /// Against what.
+    /// The source of expected answers.
     pub reference: Reference,
-    /// Share of the answers that are looked at, 0 to 1.
+    /// Share of the answers to check, 0 to 1.
     pub share: f64,
 }
 
 /// The checks of one worker.
-pub(crate) struct Checker {
+struct Checker {
     checking: Checking,
-    /// State of the draw which answers are looked at.
+    /// State of the random choice of answers.
     draw: u64,
-    /// Answers that were found right, byte for byte: most servers give the same again.
-    right: HashSet<u64, BuildHasherDefault<Ready>>,
+    /// Hashes of correct answers. Most servers repeat an answer byte for byte.
+    right: HashSet<u64, BuildHasherDefault<PassThroughHasher>>,
     wrong: Vec<WrongAnswer>,
 }
 
-/// The keys of the set are hashes already.
+/// Passes the keys of the set through: they are hashes already.
 #[derive(Default)]
-struct Ready(u64);
+struct PassThroughHasher(u64);
 
-impl Hasher for Ready {
+impl Hasher for PassThroughHasher {
     fn finish(&self) -> u64 {
         self.0
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        self.0 = crate::byte_hash::of(bytes);
+        self.0 = load::byte_hash::of(bytes);
     }
 
     fn write_u64(&mut self, hash: u64) {
@@ -55,13 +58,14 @@ impl Hasher for Ready {
     }
 }
 
-impl Checker {
-    pub(crate) fn new(checking: &Checking, seed: u64) -> Self {
-        Self { checking: checking.clone(), draw: seed, right: HashSet::default(), wrong: Vec::new() }
+impl AnswerChecking for Checking {
+    fn checker(&self, seed: u64) -> Box<dyn AnswerChecker> {
+        Box::new(Checker::new(self, seed))
     }
+}
 
-    /// Looks at the answer to a query that was sent at `at_ns`, if it is one of those that are looked at.
-    pub(crate) fn check(&mut self, at_ns: u64, message: &[u8], checked: &mut Checked) -> Option<AnswerCheck> {
+impl AnswerChecker for Checker {
+    fn check(&mut self, at_ns: u64, message: &[u8], checked: &mut CheckCounts) -> Option<AnswerCheck> {
         if !self.is_drawn() {
             return None;
         }
@@ -75,9 +79,19 @@ impl Checker {
         Some(check)
     }
 
+    fn into_wrong(self: Box<Self>) -> Vec<WrongAnswer> {
+        self.wrong
+    }
+}
+
+impl Checker {
+    fn new(checking: &Checking, seed: u64) -> Self {
+        Self { checking: checking.clone(), draw: seed, right: HashSet::default(), wrong: Vec::new() }
+    }
+
     fn judge(&mut self, at_ns: u64, message: &[u8]) -> AnswerCheck {
-        // The ID is another each time.
-        let bytes = crate::byte_hash::of(&message[message.len().min(2)..]);
+        // The ID differs in each answer, so it is skipped.
+        let bytes = load::byte_hash::of(&message[message.len().min(2)..]);
         if self.right.contains(&bytes) {
             return AnswerCheck::Right;
         }
@@ -93,7 +107,7 @@ impl Checker {
                 right.map(|right| (right.fingerprint.difference(&got), right.text.clone()))
             }
             Reference::Recorder(recorder) => {
-                let own = Right { fingerprint: got, text: text::of(message, &response).into() };
+                let own = ExpectedAnswer { fingerprint: got, text: text::of(message, &response).into() };
                 let right = recorder.right(&response.question, dnssec_ok, &own);
                 right.map(|right| (right.fingerprint.difference(&got), right.text))
             }
@@ -119,17 +133,12 @@ impl Checker {
         if self.wrong.len() < WRONG_ANSWERS_TOLD_MAX {
             self.wrong.push(WrongAnswer {
                 at: at_ns as f64 / 1e9,
-                question: crate::engine::question_of(message).map_or_else(|| "?".to_owned(), text::question),
+                question: load::engine::question_of(message).map_or_else(|| "?".to_owned(), text::question),
                 kind: Difference::Unreadable,
                 expected: "a DNS message".to_owned(),
                 got: text::unreadable(message),
             });
         }
-    }
-
-    /// The first wrong answers.
-    pub(crate) fn into_wrong(self) -> Vec<WrongAnswer> {
-        self.wrong
     }
 
     fn remember(&mut self, bytes: u64) {
@@ -139,7 +148,7 @@ impl Checker {
         self.right.insert(bytes);
     }
 
-    /// A linear congruence is enough to draw a share, and costs nothing beside the answer.
+    /// A linear congruential generator is enough to draw a share, and costs almost nothing.
     fn is_drawn(&mut self) -> bool {
         if self.checking.share >= 1.0 {
             return true;
@@ -166,13 +175,13 @@ mod tests {
         let recorder = Arc::new(Recorder::default());
         let mut checker =
             Checker::new(&Checking { reference: Reference::Recorder(Arc::clone(&recorder)), share: 1.0 }, 1);
-        let mut checked = Checked::default();
+        let mut checked = CheckCounts::default();
         for message in [answer(b'a', 1), answer(b'b', 1), answer(b'A', 1), answer(b'a', 2), answer(b'a', 1)] {
             checker.check(1_500_000_000, &message, &mut checked);
         }
         checker.check(0, &answer(b'a', 1)[..40], &mut checked);
         assert_eq!((checked.checked, checked.answer, checked.unreadable, checked.wrong()), (6, 1, 1, 2));
-        let wrong = checker.into_wrong();
+        let wrong = checker.wrong;
         assert_eq!((wrong[0].question.as_str(), wrong[0].at), ("a.example. IN A", 1.5));
         assert!(wrong[0].expected.contains("192.0.2.1") && wrong[0].got.contains("192.0.2.2"), "{wrong:?}");
         assert!(wrong[1].got.contains("bytes that are no message") && wrong[1].question == "a.example. IN A");
@@ -182,7 +191,7 @@ mod tests {
     fn questions_missing_from_the_file_are_unknown() {
         let reference = Reference::Expected(Arc::default());
         let mut checker = Checker::new(&Checking { reference, share: 1.0 }, 1);
-        let mut checked = Checked::default();
+        let mut checked = CheckCounts::default();
         checker.check(0, &answer(b'a', 1), &mut checked);
         assert_eq!((checked.checked, checked.unknown, checked.wrong()), (1, 1, 0));
     }
@@ -191,7 +200,7 @@ mod tests {
     fn the_checked_share_is_respected() {
         let reference = Reference::Expected(Arc::default());
         let mut checker = Checker::new(&Checking { reference, share: 0.01 }, 7);
-        let mut checked = Checked::default();
+        let mut checked = CheckCounts::default();
         let looks = (0..100_000).filter_map(|_| checker.check(0, &answer(b'a', 1), &mut checked)).count() as u64;
         assert_eq!(looks, checked.checked);
         assert!((900..1_100).contains(&checked.checked), "{}", checked.checked);

@@ -1,10 +1,10 @@
-//! The file of right answers: `catlab load --record-answers` writes it, `--expect-answers` reads it.
+//! The file of expected answers: `catlab load --record-answers` writes it, `--expect-answers` reads it.
 
-use super::Fingerprint;
+use super::fingerprint::Fingerprint;
 use super::text;
 use crate::limits::{ANSWER_LINE_BYTES_MAX, ANSWERS_MAX};
-use crate::report::folder::{self, WriteError};
 use data_encoding::HEXLOWER;
+use report::folder::{self, WriteError};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fmt;
@@ -12,18 +12,18 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-/// The form of the file, its first line.
+/// The format of the file, in its first line.
 const FORM: &str = "catlab answers 1";
 
-/// Right answers by question, without and with DO: signed zones answer these in two ways.
+/// Expected answers by question, without and with DO. Signed zones give different answers to the two.
 #[derive(Clone, Default, Debug)]
 pub struct Expected {
-    answers: HashMap<Box<[u8]>, [Option<Right>; 2]>,
+    answers: HashMap<Box<[u8]>, [Option<ExpectedAnswer>; 2]>,
 }
 
-/// The right answer to a question.
+/// The expected answer to a question.
 #[derive(Clone, Debug)]
-pub(super) struct Right {
+pub(super) struct ExpectedAnswer {
     pub(super) fingerprint: Fingerprint,
     pub(super) text: Box<str>,
 }
@@ -31,7 +31,7 @@ pub(super) struct Right {
 /// One line of the file.
 #[derive(Serialize, Deserialize)]
 struct Line {
-    /// For people; [`Line::key`] counts.
+    /// For readers only: [`Line::key`] is compared.
     question: String,
     /// The question in wire form, lower case.
     key: String,
@@ -41,20 +41,20 @@ struct Line {
     truncated: bool,
     answer: String,
     authority: String,
-    /// For people.
+    /// For readers only.
     text: String,
 }
 
-/// Why a file of answers is no use.
+/// Why a file of answers cannot be used.
 #[derive(Debug)]
 pub enum ExpectedError {
-    /// It cannot be read.
+    /// The file cannot be read.
     File(PathBuf, io::Error),
-    /// A line is none of its form.
+    /// A line is invalid.
     Line {
-        /// Where.
+        /// The file.
         file: PathBuf,
-        /// Counted from 1.
+        /// The number of the line, counted from 1.
         line: usize,
         /// What is wrong.
         reason: String,
@@ -77,26 +77,26 @@ impl fmt::Display for ExpectedError {
 impl std::error::Error for ExpectedError {}
 
 impl Expected {
-    /// How many answers there are.
+    /// The number of answers.
     #[must_use]
     pub fn count(&self) -> usize {
         self.answers.values().flatten().flatten().count()
     }
 
-    /// The right answer to a question in wire form, lower case. An answer without DO to a question that was recorded
-    /// only with it is held against that one, and the other way round.
-    pub(super) fn right(&self, question: &[u8], dnssec_ok: bool) -> Option<&Right> {
+    /// The expected answer to a question in wire form, in lower case. If it was recorded only with DO or only without,
+    /// that answer counts for both.
+    pub(super) fn right(&self, question: &[u8], dnssec_ok: bool) -> Option<&ExpectedAnswer> {
         let both = self.answers.get(question)?;
         both[usize::from(dnssec_ok)].as_ref().or(both[usize::from(!dnssec_ok)].as_ref())
     }
 
-    /// The same, for just this form of the question.
-    pub(super) fn exact(&self, question: &[u8], dnssec_ok: bool) -> Option<&Right> {
+    /// The expected answer to the question with exactly this DO flag.
+    pub(super) fn exact(&self, question: &[u8], dnssec_ok: bool) -> Option<&ExpectedAnswer> {
         self.answers.get(question)?[usize::from(dnssec_ok)].as_ref()
     }
 
-    /// Notes a right answer; `false` when there are too many.
-    pub(super) fn note(&mut self, question: &[u8], dnssec_ok: bool, right: Right) -> bool {
+    /// Adds an expected answer. Returns `false` if there are too many.
+    pub(super) fn note(&mut self, question: &[u8], dnssec_ok: bool, right: ExpectedAnswer) -> bool {
         if self.answers.len() >= ANSWERS_MAX && !self.answers.contains_key(question) {
             return false;
         }
@@ -104,10 +104,10 @@ impl Expected {
         true
     }
 
-    /// Writes it, in order of the questions.
+    /// Writes the file in order of the questions.
     ///
     /// # Errors
-    /// When the file cannot be written; it is absent then.
+    /// If the file cannot be written. No partial file remains.
     pub fn write(&self, path: &Path) -> Result<(), WriteError> {
         let mut questions: Vec<_> = self.answers.iter().collect();
         questions.sort_unstable_by_key(|(question, _)| *question);
@@ -121,7 +121,7 @@ impl Expected {
         folder::write_lines(parent, &name, whole)
     }
 
-    /// Reads it.
+    /// Reads the file.
     ///
     /// # Errors
     /// [`ExpectedError`] with file, line and reason.
@@ -144,7 +144,7 @@ impl Expected {
                         return Err(at(format!("there are more than {ANSWERS_MAX} questions")));
                     }
                 }
-                Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(at("it is no text".into())),
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(at("it is not text".into())),
                 Err(error) => return Err(at_file(error)),
             }
         }
@@ -153,7 +153,7 @@ impl Expected {
 }
 
 impl Line {
-    fn new(question: &[u8], dnssec_ok: bool, right: &Right) -> Self {
+    fn new(question: &[u8], dnssec_ok: bool, right: &ExpectedAnswer) -> Self {
         let Fingerprint { rcode, is_truncated, answer, authority } = right.fingerprint;
         Self {
             question: text::question(question),
@@ -168,9 +168,9 @@ impl Line {
     }
 }
 
-fn read_line(text: &str) -> Result<(Vec<u8>, bool, Right), String> {
+fn read_line(text: &str) -> Result<(Vec<u8>, bool, ExpectedAnswer), String> {
     let line: Line = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    let digest = |text: &str| u64::from_str_radix(text, 16).map_err(|_| format!("{text} is no digest"));
+    let digest = |text: &str| u64::from_str_radix(text, 16).map_err(|_| format!("{text} is not a digest"));
     let question = HEXLOWER.decode(line.key.as_bytes()).map_err(|error| format!("key: {error}"))?;
     let fingerprint = Fingerprint {
         rcode: line.rcode,
@@ -178,16 +178,16 @@ fn read_line(text: &str) -> Result<(Vec<u8>, bool, Right), String> {
         answer: digest(&line.answer)?,
         authority: digest(&line.authority)?,
     };
-    Ok((question, line.dnssec_ok, Right { fingerprint, text: line.text.into() }))
+    Ok((question, line.dnssec_ok, ExpectedAnswer { fingerprint, text: line.text.into() }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn right(rcode: u16, answer: u64) -> Right {
+    fn right(rcode: u16, answer: u64) -> ExpectedAnswer {
         let fingerprint = Fingerprint { rcode, is_truncated: false, answer, authority: 7 };
-        Right { fingerprint, text: "NOERROR; answer \"quoted\"".into() }
+        ExpectedAnswer { fingerprint, text: "NOERROR; answer \"quoted\"".into() }
     }
 
     #[test]

@@ -1,47 +1,33 @@
-//! What of an answer is compared, small enough to keep for each of a million questions.
+//! The compared parts of an answer, small enough to keep for a million questions.
 
-use crate::diff::Response;
-use crate::diff::response::{Rr, Section, flag};
+use compare::Response;
+use compare::response::{Rr, Section, flag};
+use measure::Difference;
 use ring::digest::{Context, SHA256};
-use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use wire::number::Rtype;
 
 /// Bytes of the type at the start of RRSIG rdata (RFC 4034 3.1).
 const TYPE_COVERED_BYTES: usize = 2;
-/// Bytes of SOA rdata from the serial to the end, and of the serial (RFC 1035 3.3.13).
+/// Sizes in SOA rdata: from the serial to the end, and of the serial (RFC 1035 3.3.13).
 const SOA_NUMBERS_BYTES: usize = 20;
 const SERIAL_BYTES: usize = 4;
 
-/// RCODE and sections of an answer.
+/// RCODE and section digests of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fingerprint {
-    /// With the upper bits of the OPT record.
+    /// The RCODE with the upper bits of the OPT record.
     pub rcode: u16,
-    /// Whether it has TC: its sections are not whole then.
+    /// Whether TC is set. The sections are incomplete then.
     pub is_truncated: bool,
-    /// Digest of the answer section as a set; zero when it is empty.
+    /// Digest of the answer section as a set. Zero if it is empty.
     pub answer: u64,
-    /// The same of the authority section.
+    /// Digest of the authority section.
     pub authority: u64,
 }
 
-/// What differs first.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Difference {
-    /// The RCODE.
-    Rcode,
-    /// The answer section.
-    Answer,
-    /// The authority section.
-    Authority,
-    /// It is no message to its end.
-    Unreadable,
-}
-
 impl Fingerprint {
-    /// Of a response.
+    /// The fingerprint of a response.
     #[must_use]
     pub fn of(response: &Response) -> Self {
         Self {
@@ -52,7 +38,7 @@ impl Fingerprint {
         }
     }
 
-    /// What differs between this, which is right, and that; `None` when nothing that is compared does.
+    /// The first difference between this expected fingerprint and another one.
     #[must_use]
     pub fn difference(&self, got: &Self) -> Option<Difference> {
         if self.rcode != got.rcode {
@@ -73,7 +59,7 @@ fn digest(section: &Section, is_authority: bool) -> u64 {
     if rrs.is_empty() {
         return 0;
     }
-    // The section is in order of the TTL too, which does not count.
+    // The section is also sorted by TTL, which does not count.
     rrs.sort_unstable();
     rrs.dedup();
     let mut context = Context::new(&SHA256);
@@ -87,7 +73,7 @@ fn digest(section: &Section, is_authority: bool) -> u64 {
     u64::from_be_bytes(first).max(1)
 }
 
-/// Rdata without what may change while the answer stays right.
+/// Rdata without the parts that may change in a correct answer.
 fn significant(rr: &Rr, is_authority: bool) -> Cow<'_, [u8]> {
     let rdata = rr.rdata.as_slice();
     match (rr.rtype, rdata.len().checked_sub(SOA_NUMBERS_BYTES)) {
@@ -106,7 +92,7 @@ mod tests {
     const HEADER: &[u8] = b"\0\x01\x84\0\0\x01\0\x02\0\0\0\0";
     const QUESTION: &[u8] = b"\x03www\x07example\0\0\x01\0\x01";
 
-    /// An answer with these addresses and TTLs.
+    /// A test answer with these addresses and TTLs.
     fn answer(rrs: &[(u8, u32)]) -> Vec<u8> {
         let mut message = [HEADER, QUESTION].concat();
         message[7] = rrs.len() as u8;

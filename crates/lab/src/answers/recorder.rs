@@ -1,20 +1,19 @@
-//! The first answer to each question, kept: what a slow run at a trusted server records.
+//! Records the first answer to each question in a slow run against a trusted server.
 
-use super::Expected;
-use super::expected::Right;
+use super::expected::{Expected, ExpectedAnswer};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// Answers as they are recorded, by all workers.
+/// Answers recorded by all workers.
 #[derive(Default, Debug)]
 pub struct Recorder {
     expected: Mutex<Expected>,
 }
 
 impl Recorder {
-    /// The answer to a question; the first one is the right one. A whole answer takes the place of a truncated one.
-    /// `None` when there are too many.
-    pub(super) fn right(&self, question: &[u8], dnssec_ok: bool, got: &Right) -> Option<Right> {
+    /// The expected answer to a question: the first one. A complete answer replaces a truncated one. `None` if there
+    /// are too many questions.
+    pub(super) fn right(&self, question: &[u8], dnssec_ok: bool, got: &ExpectedAnswer) -> Option<ExpectedAnswer> {
         let mut expected = self.expected.lock().unwrap_or_else(PoisonError::into_inner);
         match expected.exact(question, dnssec_ok) {
             Some(right) if !right.fingerprint.is_truncated || got.fingerprint.is_truncated => Some(right.clone()),
@@ -22,11 +21,11 @@ impl Recorder {
         }
     }
 
-    /// Writes what was recorded, and gives how many answers that are.
+    /// Writes the recorded answers and returns their number.
     ///
     /// # Errors
-    /// When the file cannot be written; it is absent then.
-    pub fn write(&self, path: &Path) -> Result<usize, crate::report::folder::WriteError> {
+    /// If the file cannot be written. No partial file remains.
+    pub fn write(&self, path: &Path) -> Result<usize, report::folder::WriteError> {
         let expected = self.expected.lock().unwrap_or_else(PoisonError::into_inner);
         expected.write(path).map(|()| expected.count())
     }

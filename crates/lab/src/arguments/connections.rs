@@ -1,9 +1,10 @@
-//! Connections: how many, how long, and whom they trust.
+//! Options for connections and certificates.
 
-use super::parse::{parse_connections, parse_duration, parse_share};
+use super::parse::{parse_connections, parse_share};
 use clap::Args;
-use lab::engine::{ConnectionPolicy, HttpPlan, TlsPlan};
-use lab::limits::CONNECTION_IN_FLIGHT_DEFAULT;
+use load::engine::{ConnectionPolicy, HttpPlan, TlsPlan};
+use load::limits::CONNECTION_IN_FLIGHT_DEFAULT;
+use report::parse_duration;
 use std::path::PathBuf;
 use std::time::Duration;
 

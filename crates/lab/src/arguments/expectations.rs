@@ -1,12 +1,13 @@
-//! What a right answer is.
+//! Options for expected answers.
 
 use super::parse::{parse_rcode, parse_share};
 use clap::Args;
 use lab::answers::{Checking, Expected, Reference};
+use measure::AnswerChecking;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What answers are held against: one at most of the options in it.
+/// Group of the options that set expected answers. At most one may be given.
 pub(crate) const REFERENCE: &str = "reference";
 
 #[derive(Args)]
@@ -26,13 +27,14 @@ pub(crate) struct Expectations {
 }
 
 impl Expectations {
-    /// The check, if one is wanted.
+    /// The check, if one is requested.
     ///
     /// # Errors
-    /// When the file cannot be read, or is none of its form.
-    pub(crate) fn checking(&self) -> Result<Option<Checking>, String> {
+    /// If the file cannot be read or is invalid.
+    pub(crate) fn checking(&self) -> Result<Option<Arc<dyn AnswerChecking>>, String> {
         let Some(path) = &self.expect_answers else { return Ok(None) };
         let expected = Expected::read(path).map_err(|error| error.to_string())?;
-        Ok(Some(Checking { reference: Reference::Expected(Arc::new(expected)), share: self.share }))
+        let checking = Checking { reference: Reference::Expected(Arc::new(expected)), share: self.share };
+        Ok(Some(Arc::new(checking)))
     }
 }

@@ -1,9 +1,10 @@
-//! The probe for freshness.
+//! Options of the freshness probe.
 
-use super::parse::{parse_duration, parse_name, parse_server};
+use super::parse::{parse_name, parse_server};
 use super::queries::read_key;
 use clap::Args;
 use lab::freshness::Probe;
+use report::parse_duration;
 use std::net::SocketAddr;
 use std::time::Duration;
 use wire::name::Name;
@@ -20,8 +21,8 @@ pub(crate) struct FreshnessArguments {
     /// Send updates to this server. The default is the first server of --freshness.
     #[arg(long, value_name = "SERVER", value_parser = parse_server, requires = "freshness")]
     freshness_via: Option<SocketAddr>,
-    /// Sign updates with TSIG: a key file, or [ALGORITHM:]NAME:SECRET.
     #[arg(long, value_name = "KEY", requires = "freshness")]
+    #[arg(help = "Sign updates with TSIG: a key file, or [ALGORITHM:]NAME:SECRET")]
     freshness_tsig: Option<String>,
     /// Interval between updates of the probe.
     #[arg(long, value_name = "DURATION", default_value = "100ms")]
@@ -30,10 +31,10 @@ pub(crate) struct FreshnessArguments {
 }
 
 impl FreshnessArguments {
-    /// The probe, if one is wanted.
+    /// The probe, if one is requested.
     ///
     /// # Errors
-    /// When the key or a name is wrong.
+    /// If the key or a name is invalid.
     pub(crate) fn probe(&self) -> Result<Option<Probe>, String> {
         let (Some(zone), Some(&first)) = (&self.freshness_zone, self.freshness.first()) else { return Ok(None) };
         let owner = format!("_catlab-probe.{zone}");
@@ -47,7 +48,7 @@ impl FreshnessArguments {
         }))
     }
 
-    /// Every server that the probe talks to.
+    /// All servers that the probe uses.
     pub(crate) fn servers(&self) -> impl Iterator<Item = SocketAddr> {
         self.freshness.iter().copied().chain(self.freshness_via)
     }

@@ -1,26 +1,26 @@
-//! What is changed in a trace, as options: the same plan as of a file of rules.
+//! Options that change a trace. They build the same plan as a file of rules.
 
 use super::parse::{parse_name, parse_share};
 use clap::{Args, ValueEnum};
-use lab::mutation::{
+use load::mutation::{
     TransportShares, parse_edns, parse_id, parse_on_off, parse_server, parse_transports, read_rules, seconds_to_ns,
 };
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use trace::mutate::{
-    Action, By, Changes, ClientChange, EdnsChange, IdChange, Mutator, NameChange, OptionToAdd, Plan, Rule, Template,
-    When, option_code,
+    Action, Changes, ClientChange, DrawPer, EdnsChange, IdChange, Mutator, NameChange, OptionToAdd, Plan, Rule,
+    Template, When, option_code,
 };
 use trace::{Prefix, Transport};
 use wire::name::Name;
 use wire::number::{Class, Rcode, Rtype};
 
-/// clap takes `{n}` for the end of a line; a terminal escape in it that changes nothing keeps it as it is.
+/// clap replaces `{n}` with a line break. An invisible terminal escape in between prevents it.
 const NAME_HELP: &str =
     "Change names: a pattern with {\x1b[0mn} for the number of the query and {\x1b[0mname} for its name";
-/// What makes each name the only one of its kind.
+/// The pattern that makes each name unique.
 const UNIQUE: &str = "q{n}.{name}";
-/// Where clients are that only a count is said of.
+/// The network of clients if only their number is given.
 const CLIENTS: &str = "10.0.0.0/8";
 
 #[derive(Args)]
@@ -110,7 +110,7 @@ pub(crate) struct MutationArguments {
     seed: Option<u64>,
 }
 
-/// The same, and what only a trace that is written can have changed.
+/// The same, plus changes that only apply to trace files.
 #[derive(Args)]
 pub(crate) struct FileMutationArguments {
     #[command(flatten)]
@@ -145,14 +145,14 @@ pub(crate) struct FileMutationArguments {
     shift: Option<f64>,
 }
 
-/// What a command has options of its own for.
+/// Filters and changes that a command adds itself.
 #[derive(Default)]
 pub(crate) struct CommandChanges {
-    /// Which messages stay.
+    /// The messages to keep.
     pub(crate) when: When,
-    /// Which servers become others.
+    /// Changes of servers.
     pub(crate) servers: Vec<ServerChange>,
-    /// What else becomes of those that stay.
+    /// Other changes of the kept messages.
     pub(crate) changes: Changes,
 }
 
@@ -202,15 +202,15 @@ fn parse_suffix(text: &str) -> Result<(Name, Name), String> {
 }
 
 impl FileMutationArguments {
-    /// The file of rules.
+    /// The path of the rules file.
     pub(crate) fn rules(&self) -> Option<&Path> {
         self.mutation.rules.as_deref()
     }
 
-    /// What carries all of it out.
+    /// The mutator for the rules and options.
     ///
     /// # Errors
-    /// When the file of rules cannot be read, or the plan cannot be carried out.
+    /// If the file of rules cannot be read, or the plan is invalid.
     pub(crate) fn mutator(&self) -> Result<Mutator, String> {
         let time = |seconds: Option<f64>| {
             let ns = seconds.map(seconds_to_ns).transpose()?;
@@ -233,16 +233,16 @@ impl FileMutationArguments {
 }
 
 impl MutationArguments {
-    /// The rules of the file, then the messages that stay, then what becomes of them.
+    /// The plan: the rules of the file, then the filters, then the changes.
     ///
     /// # Errors
-    /// When the file of rules cannot be read.
+    /// If the file of rules cannot be read.
     pub(crate) fn plan(&self, also: CommandChanges) -> Result<Plan, String> {
         let mut plan = self.rules.as_deref().map(read_rules).transpose()?.unwrap_or_default();
         plan.seed = self.seed.unwrap_or(plan.seed);
         let by = match self.by {
-            ByArgument::Client => By::Client,
-            ByArgument::Query => By::Query,
+            ByArgument::Client => DrawPer::Client,
+            ByArgument::Query => DrawPer::Query,
         };
         let when = self.filters.when(also.when);
         if when != When::default() {
@@ -285,7 +285,7 @@ impl FilterArguments {
 }
 
 impl ChangeArguments {
-    /// All but suffixes, of which there may be several.
+    /// All changes except suffixes, which can be given several times.
     fn changes(&self, also: Changes) -> Changes {
         let template = self.name.clone().or_else(|| self.unique.then(|| UNIQUE.parse().expect("a pattern")));
         let client = (self.clients.is_some() || self.client_prefix.is_some()).then(|| ClientChange {

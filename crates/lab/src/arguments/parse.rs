@@ -1,12 +1,14 @@
-//! Values of options, each refused with what would have been right.
+//! Parsers for option values. Each error says what to write instead.
 
-use super::Types;
 use data_encoding::HEXLOWER_PERMISSIVE;
-use lab::limits::{CLIENTS_MAX, SOCKETS_MAX, WORKERS_MAX};
-use lab::measure::RCODE_COUNT;
-use lab::workload::{self, Popularity};
+use lab::limits::{SOCKETS_MAX, WORKERS_MAX};
+use load::limits::CLIENTS_MAX;
+use load::workload::{self, Popularity};
+use measure::{RCODE_COUNT, Transport};
+use report::parse_duration;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
+use wire::Rtype;
 use wire::name::Name;
 
 pub(crate) fn parse_server(text: &str) -> Result<SocketAddr, String> {
@@ -15,18 +17,10 @@ pub(crate) fn parse_server(text: &str) -> Result<SocketAddr, String> {
         .map_err(|_| format!("{text} is not an address; write 127.0.0.1:5300, [::1]:5300, or an address for port 53"))
 }
 
-pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let split = text.find(|letter: char| letter.is_ascii_alphabetic()).unwrap_or(text.len());
-    let number: f64 = text[..split].parse().map_err(|_| format!("{text} is not a duration; write 6s, 500ms or 2m"))?;
-    let unit = match &text[split..] {
-        "us" => 1e-6,
-        "ms" => 1e-3,
-        "" | "s" => 1.0,
-        "m" => 60.0,
-        "h" => 3_600.0,
-        unit => return Err(format!("{unit} is not a unit of time; write us, ms, s, m or h")),
-    };
-    Duration::try_from_secs_f64(number * unit).map_err(|error| format!("{text}: {error}"))
+/// Parses `udp=5300`.
+pub(crate) fn parse_port(text: &str) -> Result<(Transport, u16), String> {
+    let (transport, port) = text.split_once('=').ok_or_else(|| format!("{text}: write udp=5300"))?;
+    Ok((transport.parse()?, port.parse().map_err(|_| format!("{port} is not a port"))?))
 }
 
 pub(crate) fn parse_popularity(text: &str) -> Result<Popularity, String> {
@@ -40,10 +34,13 @@ pub(crate) fn parse_popularity(text: &str) -> Result<Popularity, String> {
     }
 }
 
+#[derive(Clone)]
+pub(crate) struct Types(pub(crate) Vec<(Rtype, f64)>);
+
 pub(crate) fn parse_types(text: &str) -> Result<Types, String> {
     let part = |part: &str| {
         let (rtype, weight) = part.split_once(':').unwrap_or((part, "1"));
-        let rtype = lab::trace::rtype(rtype).ok_or_else(|| format!("{rtype} is not a type"))?;
+        let rtype = trace::rtype(rtype).ok_or_else(|| format!("{rtype} is not a type"))?;
         weight.parse().map(|weight| (rtype, weight)).map_err(|_| format!("{weight} is not a weight; write A:3,AAAA:1"))
     };
     text.split(',').map(part).collect::<Result<_, _>>().map(Types)
@@ -96,7 +93,7 @@ pub(crate) fn parse_edns_option(text: &str) -> Result<(u16, Vec<u8>), String> {
     Ok((code, value))
 }
 
-/// A duration that is none of zero.
+/// Parses a duration above zero.
 pub(crate) fn parse_timeout(text: &str) -> Result<Duration, String> {
     match parse_duration(text)? {
         Duration::ZERO => Err("a timeout cannot be zero; write 2s".into()),

@@ -1,10 +1,10 @@
-//! What to ask.
+//! Options for the messages to send.
 
-use super::parse::{parse_edns_option, parse_name, parse_popularity, parse_subnet, parse_types};
+use super::parse::{Types, parse_edns_option, parse_name, parse_popularity, parse_subnet, parse_types};
 use clap::{Args, ValueEnum};
-use lab::fleet::Content;
-use lab::population::Population;
-use lab::workload::{
+use fleet::Content;
+use load::population::Population;
+use load::workload::{
     self, Dialect, Extras, Generator, NameDistribution, Popularity, Reading, Signer, TsigKey, Updates, Workload,
 };
 use std::error::Error;
@@ -15,20 +15,19 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use wire::name::Name;
-use wire::number::Rtype;
 
-/// clap takes `{n}` for the end of a line; a terminal escape in it that changes nothing keeps it as it is.
+/// clap replaces `{n}` with a line break. An invisible terminal escape in between prevents it.
 const NAME_HELP: &str = "Generate names: a pattern with {\x1b[0mn} for a number";
 
-/// With these no name is drawn here: what says how names are drawn would do nothing.
+/// These options do not generate names, so they conflict with options for generated names.
 const UNDRAWN: [&str; 2] = ["queries", "updates"];
-/// With these no query is made: what says what a query carries would do nothing.
+/// These options do not generate queries, so they conflict with options for generated queries.
 const UPDATING: [&str; 2] = ["updates", "update_zone"];
 
 #[derive(Args)]
 pub(crate) struct QueryArguments {
     /// Query file: dnsperf text and its dialects, or binary messages, each after its length in two bytes. .xz is
-    /// supported.
+    /// supported. `catlab trace convert` makes one from a capture.
     #[arg(long, value_name = "FILE")]
     pub(crate) queries: Option<PathBuf>,
     /// Dialect of the query file. Without this option it is detected from the content.
@@ -52,8 +51,8 @@ pub(crate) struct QueryArguments {
     #[arg(long, value_name = "N", default_value_t = 1, requires = "update_zone")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     names_each: u16,
-    /// Sign each message with TSIG (RFC 8945): a key file, or [ALGORITHM:]NAME:SECRET.
     #[arg(long, value_name = "KEY")]
+    #[arg(help = "Sign each message with TSIG (RFC 8945): a key file, or [ALGORITHM:]NAME:SECRET")]
     tsig: Option<String>,
     #[arg(long, value_name = "PATTERN", help = NAME_HELP, conflicts_with = "queries")]
     name: Option<String>,
@@ -103,14 +102,11 @@ pub(crate) enum DialectArgument {
     Calidns,
 }
 
-#[derive(Clone)]
-pub(crate) struct Types(pub(crate) Vec<(Rtype, f64)>);
-
 impl QueryArguments {
     /// The messages.
     ///
     /// # Errors
-    /// When the file cannot be read, or the description draws nothing.
+    /// If the file cannot be read, or if the options generate no query.
     pub(crate) fn workload(&self, population: Option<&Population>) -> Result<Workload, Box<dyn Error>> {
         let workload = if let Some(path) = &self.queries {
             let dialect = self.dialect.map(DialectArgument::dialect);
@@ -141,19 +137,19 @@ impl QueryArguments {
         })
     }
 
-    /// The files that all of this is in, for a process on another machine. A key that the command line has itself is
-    /// written to one in `folder`.
+    /// The files of these options, for a process on another machine. A key from the command line is written to a file
+    /// in `folder`.
     ///
     /// # Errors
-    /// The key is none, or cannot be written.
+    /// If the key is invalid or cannot be written.
     pub(crate) fn files(&self, folder: &Path) -> Result<Vec<(Content, PathBuf)>, Box<dyn Error>> {
         let named = [(Content::Queries, &self.queries), (Content::Updates, &self.updates)];
         let named = named.into_iter().filter_map(|(content, path)| Some((content, path.clone()?)));
         let mut files: Vec<_> = named.collect();
-        if let Some(word) = &self.tsig {
-            read_key(word)?;
-            let path = PathBuf::from(word);
-            files.push((Content::Key, if path.exists() { path } else { write_key(word, folder)? }));
+        if let Some(argument) = &self.tsig {
+            read_key(argument)?;
+            let path = PathBuf::from(argument);
+            files.push((Content::Key, if path.exists() { path } else { write_key(argument, folder)? }));
         }
         Ok(files)
     }
@@ -181,17 +177,17 @@ impl QueryArguments {
     }
 }
 
-/// A key from a file, or from the word itself when there is no such file.
-pub(crate) fn read_key(word: &str) -> Result<TsigKey, String> {
-    let path = Path::new(word);
-    let key = if path.exists() || !word.contains(':') { TsigKey::read(path) } else { TsigKey::parse(word) };
-    key.map_err(|error| format!("--tsig {}: {error}", workload::without_secret(word)))
+/// Reads a key from a file, or from the argument itself if there is no such file.
+pub(crate) fn read_key(argument: &str) -> Result<TsigKey, String> {
+    let path = Path::new(argument);
+    let key = if path.exists() || !argument.contains(':') { TsigKey::read(path) } else { TsigKey::parse(argument) };
+    key.map_err(|error| format!("--tsig {}: {error}", report::without_secret(argument)))
 }
 
-fn write_key(word: &str, folder: &Path) -> std::io::Result<PathBuf> {
+fn write_key(argument: &str, folder: &Path) -> std::io::Result<PathBuf> {
     let path = folder.join("tsig.key");
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-    file.write_all(word.as_bytes())?;
+    file.write_all(argument.as_bytes())?;
     Ok(path)
 }
 

@@ -1,26 +1,29 @@
-//! A trace that is sent again: which part, how, to whom and from where.
+//! Options that replay a trace.
 
+use super::client_classes::ClientClassArguments;
 use super::connections::Usage;
 use super::mutation::{CommandChanges, MutationArguments};
-use super::parse::{parse_duration, parse_sockets, parse_timeout, parse_workers};
+use super::parse::{parse_port, parse_sockets, parse_timeout, parse_workers};
+use super::reading::{FormatArgument, SideArguments};
 use super::target::Ownership;
-use crate::command_trace::{Named, SideArguments};
 use clap::{Args, ValueEnum};
-use lab::engine::{ConnectionPolicy, Pace, Plan, Transport};
-use lab::limits::RUN_MAX;
-use lab::mutation::{TempTrace, TransportShares, parse_transports};
-use lab::population::Server;
-use lab::replay::{
+use load::engine::{ConnectionPolicy, Pace, Plan};
+use load::limits::RUN_MAX;
+use load::mutation::{TempTrace, TransportShares, parse_transports};
+use load::population::Server;
+use load::replay::{
     LatePolicy, Partition, PartitionedTrace, RendezvousHash, Replay, ReplayError, ReplayMode, Route, Selection,
-    Sources, Survey, partition_trace,
+    Sources, Survey, partition_trace, transport_of,
 };
-use lab::workload::Workload;
+use load::workload::Workload;
+use measure::Transport;
+use report::parse_duration;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use trace::mutate::{Changes, Mutator};
 
-/// After so long without a query a source closes its connection, if nothing else is said.
+/// Default idle timeout of a source's connection.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[derive(Args)]
@@ -78,7 +81,7 @@ pub(crate) struct ReplayArguments {
     until: Option<Duration>,
     /// Format of the trace. Without this option it is detected from the first bytes.
     #[arg(long, value_name = "FORMAT")]
-    format: Option<Named>,
+    format: Option<FormatArgument>,
     /// Server port in captures and Zeek logs. May be given several times.
     #[arg(long = "trace-port", value_name = "PORT", default_values_t = [53])]
     trace_ports: Vec<u16>,
@@ -97,12 +100,14 @@ pub(crate) struct ReplayArguments {
     #[arg(long, default_value = "1ms", value_parser = parse_duration)]
     pub(crate) lag_limit: Duration,
     #[command(flatten)]
+    client_classes: ClientClassArguments,
+    #[command(flatten)]
     ownership: Ownership,
     #[command(flatten)]
     connections: Usage,
     #[command(flatten)]
     mutation: MutationArguments,
-    /// Set when the trace is the partition of one agent of several.
+    /// Set if the trace is one agent's partition.
     #[arg(skip)]
     pub(crate) partition: Option<Partition>,
 }
@@ -114,10 +119,10 @@ enum LateArgument {
 }
 
 impl ReplayArguments {
-    /// The plan that sends it, for a process that may have so many files open.
+    /// The plan for a process that may have this many open files.
     ///
     /// # Errors
-    /// When the target is a stranger's, or the trace or this machine no use for it.
+    /// If the target is not allowed, or if the trace or this machine cannot be used.
     pub(crate) fn plan(&self, open_files_max: u64) -> Result<Plan, Box<dyn std::error::Error>> {
         self.ownership.allow(self.server.iter().map(|server| server.at(53)))?;
         let replay = self.replay(open_files_max)?;
@@ -139,29 +144,30 @@ impl ReplayArguments {
             handshake_timeout: self.connections.handshake_timeout,
             tls: self.connections.tls(),
             http: self.connections.http(),
-            ..Plan::new(servers, Workload::traced(), Pace::Traced(replay))
+            busy_queries: self.client_classes.busy_queries,
+            ..Plan::new(servers, Workload::traced(), Pace::of(replay))
         })
     }
 
-    /// The file.
+    /// The path of the trace.
     pub(crate) fn trace(&self) -> &Path {
         &self.trace
     }
 
-    /// Authorities to trust instead of the system's.
+    /// CAs to trust instead of the system's.
     pub(crate) fn authorities(&self) -> Option<PathBuf> {
         self.connections.tls().authorities
     }
 
-    /// So many seconds of it in one second.
+    /// Seconds of the trace per second.
     pub(crate) const fn speed(&self) -> f64 {
         self.speed
     }
 
-    /// Cuts the trace into the shares of agents with these names, in a folder.
+    /// Divides the trace into one partition per agent, in a folder.
     ///
     /// # Errors
-    /// When the target is a stranger's, or the trace no use.
+    /// If the target is not allowed, or if the trace cannot be used.
     pub(crate) fn divide(
         &self,
         names: &[String],
@@ -194,15 +200,15 @@ impl ReplayArguments {
         }
     }
 
-    /// The one that all queries go over, if one was said and no shares.
+    /// The transport of all queries, if only one was given.
     fn only_transport(&self) -> Option<Transport> {
         match self.transport.as_deref() {
-            Some([(transport, 1.0)]) => Some(sent_over(*transport)),
+            Some([(transport, 1.0)]) => Some(transport_of(*transport)),
             _ => None,
         }
     }
 
-    /// What messages are changed by, if there is anything to change. A share of a trace was changed before it was cut.
+    /// The changes of messages, if any. A partition was changed before it was divided.
     fn rules(&self) -> Result<Option<trace::mutate::Plan>, Box<dyn std::error::Error>> {
         if self.partition.is_some() {
             return Ok(None);
@@ -210,12 +216,12 @@ impl ReplayArguments {
         let transports = self.transport.clone().filter(|_| self.only_transport().is_none()).unwrap_or_default();
         let changes = Changes { transports, ..Changes::default() };
         let plan = self.mutation.plan(CommandChanges { changes, ..CommandChanges::default() })?;
-        // A plan that cannot be carried out is refused before anything is read.
+        // An invalid plan is refused before anything is read.
         Mutator::new(plan.clone()).map_err(|error| error.to_string())?;
         Ok((plan != trace::mutate::Plan { seed: plan.seed, ..Default::default() }).then_some(plan))
     }
 
-    /// What a program has made of the trace, if there is one; then the rules are in it.
+    /// The output of the filter command, if there is one. It already includes the rules.
     fn changed(&self) -> Result<(Option<TempTrace>, Option<trace::mutate::Plan>), Box<dyn std::error::Error>> {
         let rules = self.rules()?;
         match &self.filter_command {
@@ -227,7 +233,7 @@ impl ReplayArguments {
         }
     }
 
-    /// Whose fault it is that there is nothing to send: the program's, if what it wrote is read.
+    /// Names the filter command in the error if its output is read.
     fn named(&self, error: ReplayError) -> ReplayError {
         let is_live = self.stream && !matches!(error, ReplayError::NoQuery(_));
         match &self.filter_command {
@@ -243,7 +249,7 @@ impl ReplayArguments {
         }
     }
 
-    /// What is read, and how.
+    /// The input of the replay.
     fn read_from<'a>(&'a self, spool: Option<&'a TempTrace>) -> (&'a Path, trace::Options) {
         spool.map_or_else(|| (self.trace(), self.reading()), |spool| (spool.path(), trace::Options::default()))
     }
@@ -280,22 +286,6 @@ impl ReplayArguments {
             None => replay,
         })
     }
-}
-
-/// The engine's word for it.
-const fn sent_over(transport: trace::Transport) -> Transport {
-    match transport {
-        trace::Transport::Udp => Transport::Udp,
-        trace::Transport::Tcp => Transport::Tcp,
-        trace::Transport::Dot => Transport::Dot,
-        trace::Transport::Doh => Transport::Doh,
-        trace::Transport::Doq => Transport::Doq,
-    }
-}
-
-fn parse_port(text: &str) -> Result<(Transport, u16), String> {
-    let (transport, port) = text.split_once('=').ok_or_else(|| format!("{text}: write udp=5300"))?;
-    Ok((transport.parse()?, port.parse().map_err(|_| format!("{port} is not a port"))?))
 }
 
 fn parse_speed(text: &str) -> Result<f64, String> {

@@ -1,17 +1,19 @@
-//! Whom to load, and from where.
+//! Options for the servers to load and the source addresses.
 
 use super::connections::Connections;
 use super::expectations::Expectations;
-use super::parse::{parse_duration, parse_sockets, parse_subnet, parse_timeout, parse_workers};
+use super::parse::{parse_sockets, parse_subnet, parse_timeout, parse_workers};
 use clap::Args;
-use lab::engine::{HttpPlan, Pace, Plan, TlsPlan, Transport};
-use lab::population::Server;
-use lab::workload::Workload;
+use load::engine::{HttpPlan, Pace, Plan, TlsPlan};
+use load::population::{PopulationTraffic, Server};
+use load::workload::Workload;
+use measure::Transport;
+use report::parse_duration;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Addresses and subnets that may be loaded besides, with commas between.
+/// Variable with additional addresses and subnets that may be loaded, separated by commas.
 const ALLOW_VARIABLE: &str = "CATLAB_ALLOW";
 
 #[derive(Args)]
@@ -47,7 +49,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// The plan that sends this at that pace.
+    /// The plan that sends this workload at this pace.
     ///
     /// # Errors
     /// The target is not allowed, a source is not an address of this machine, or the file of answers is invalid.
@@ -56,11 +58,11 @@ impl Target {
         let port = transport.default_port();
         let servers: Vec<SocketAddr> = self.server.iter().map(|named| named.server.at_or(port)).collect();
         self.allow(servers.iter().copied())?;
-        if let Pace::Population { population, .. } = &pace {
-            self.allow(population.members().iter().map(|(_, endpoint, _)| endpoint.server))?;
+        if let Some(population) = pace.traffic::<PopulationTraffic>() {
+            self.allow(population.clients.members().iter().map(|(_, endpoint, _)| endpoint.server))?;
         }
         for &source in &self.source {
-            // Any port will do to learn whether the address is one of this machine.
+            // Binding any port shows whether the address belongs to this machine.
             UdpSocket::bind((source, 0)).map_err(|error| format!("--source {source}: {error}"))?;
         }
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -83,7 +85,7 @@ impl Target {
         })
     }
 
-    /// The share of answers that are looked at.
+    /// The share of answers to check.
     pub(crate) fn check_share(&self) -> f64 {
         self.expectations.share
     }
@@ -119,10 +121,10 @@ impl Target {
         TlsPlan { name: plan.name.or(first.filter(|_| is_common)), ..plan }
     }
 
-    /// As [`Ownership::allow`].
+    /// Checks the targets as [`Ownership::allow`] does.
     ///
     /// # Errors
-    /// A sentence that names the first of them that is a stranger's.
+    /// Names the first server that is not allowed.
     pub(crate) fn allow(&self, servers: impl Iterator<Item = SocketAddr>) -> Result<(), String> {
         self.ownership.allow(servers)
     }
@@ -154,7 +156,7 @@ impl FromStr for NamedServer {
     }
 }
 
-/// A load generator is a weapon: strangers' servers need a word more.
+/// Prevents accidental load on other people's servers: they need an explicit option.
 #[derive(Args)]
 pub(crate) struct Ownership {
     /// Allow a target outside loopback, private and link-local ranges. Only use this for a server that you own.
@@ -163,16 +165,16 @@ pub(crate) struct Ownership {
 }
 
 impl Ownership {
-    /// Lets what is sent go to these servers.
+    /// Checks that these servers may be loaded.
     ///
     /// # Errors
-    /// A sentence that names the first of them that is a stranger's.
+    /// Names the first server that is not allowed.
     pub(crate) fn allow(&self, servers: impl Iterator<Item = SocketAddr>) -> Result<(), String> {
         allow_listed(self.i_own_this_target, servers, &std::env::var(ALLOW_VARIABLE).unwrap_or_default())
     }
 }
 
-/// The same with what stands in the variable.
+/// The same with the value of the variable.
 fn allow_listed(is_owned: bool, mut servers: impl Iterator<Item = SocketAddr>, listed: &str) -> Result<(), String> {
     let is_own = |address: IpAddr| match address {
         IpAddr::V4(address) => address.is_loopback() || address.is_private() || address.is_link_local(),
@@ -211,7 +213,7 @@ mod tests {
         target: Target,
     }
 
-    /// Whether a command with these words may load that server, with that list in the variable.
+    /// Checks whether a command with these arguments may load the server, given the value of the variable.
     fn allowed(words: &[&str], server: &str, listed: &str) -> Result<(), String> {
         let line = [&["catlab", "--server", "127.0.0.1"][..], words].concat();
         let Command { target } = Command::try_parse_from(line).map_err(|error| error.to_string())?;
@@ -233,7 +235,7 @@ mod tests {
         assert_eq!(allowed(&[], "192.0.2.1", "198.51.100.0/24, 192.0.2.0/24,"), Ok(()));
         assert!(allowed(&[], "192.0.3.1", "198.51.100.0/24,192.0.2.0/24").is_err());
         assert_eq!(allowed(&[], "2001:db8::1", "2001:db8::1"), Ok(()));
-        // A list that cannot be read allows nothing.
+        // An invalid list allows nothing.
         let refused = allowed(&[], "127.0.0.1", "192.0.2.0/99").unwrap_err();
         assert!(refused.starts_with("CATLAB_ALLOW: "), "{refused}");
     }

@@ -1,9 +1,9 @@
-//! The highest rate that a server bears: the rate doubles until the objective is missed, then the bracket is halved,
-//! several times over, so that the answer has an interval.
+//! Finds the highest rate at which a server meets an objective. Doubles the rate until the server misses the objective,
+//! then halves the bracket. Several repeats give an interval.
 //!
 //! ```text
-//!   Objective --+
-//!   Search -----+--> rate --> (a run) --> Summary --> Objective::judge --> Search::record --> Estimate
+//!    Objective --+
+//!    Search -----+--> rate --> (a run) --> Summary --> Objective::judge --> Search::record --> Estimate
 //! ```
 
 mod objective;

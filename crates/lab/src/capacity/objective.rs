@@ -1,10 +1,11 @@
-//! What a server has to keep: `p99<=2ms,loss<=0.1%`.
+//! Limits that a server has to meet: `p99<=2ms,loss<=0.1%`.
 
-use crate::report::{LimitSide, Quantiles, Summary};
+use measure::Quantiles;
+use report::{LimitSide, Summary};
 use std::fmt;
 use std::str::FromStr;
 
-/// All of these at once.
+/// Limits that must all be met.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Objective {
     terms: Vec<Term>,
@@ -14,28 +15,28 @@ pub struct Objective {
 enum Term {
     /// A quantile of the latency, by its label, in microseconds.
     Latency(&'static str, f64),
-    /// Share of queries without a right answer in time: a wrong answer is no capacity.
+    /// Share of queries without a correct answer in time.
     Loss(f64),
 }
 
-/// Labels of quantiles that may stand in an objective.
+/// Quantiles allowed in an objective.
 const LABELS: [&str; 6] = ["p50", "p90", "p99", "p99.9", "p99.99", "max"];
 
-/// Share of wrong answers that an objective without `loss` bears.
+/// Maximum share of wrong answers in an objective without `loss`.
 const WRONG_SHARE_MAX: f64 = 0.001;
 
-/// What one run showed.
+/// The result of one run.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Verdict {
     /// The objective was met.
     Met,
-    /// It was not; why.
+    /// The objective was missed, with the reason.
     Missed(String),
     /// This tool could not send fast enough or sent too late, so the try does not measure the server. Has the reason.
     ToolLimited(String),
 }
 
-/// A text that is no objective.
+/// An invalid objective.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ObjectiveError(String);
 
@@ -84,7 +85,7 @@ impl Objective {
         if summary.total.sent > 0 && summary.total.answered == 0 {
             return Verdict::Missed("not one answer in time".to_owned());
         }
-        // What the tool did wrong says nothing of the server, whichever way it points.
+        // An invalid run says nothing about the server, in either direction.
         if !summary.validity.valid {
             return Verdict::ToolLimited(summary.validity.reasons.join("; "));
         }
@@ -96,7 +97,7 @@ impl Objective {
                 Verdict::ToolLimited(reason) => late.push(reason),
             }
         }
-        // A server that answers quickly and wrong keeps no objective, whatever it names.
+        // Fast but wrong answers never meet an objective, even one without `loss`.
         if !self.terms.iter().any(|term| matches!(term, Term::Loss(_))) {
             missed.extend(wrong(summary));
         }
@@ -143,7 +144,7 @@ impl Term {
     }
 }
 
-/// Told when too many of the answers that came are wrong.
+/// Describes wrong answers if there are too many.
 fn wrong(summary: &Summary) -> Option<String> {
     let total = &summary.total;
     let share = 1.0 - total.right() as f64 / (total.answered as f64).max(1.0);
@@ -151,11 +152,11 @@ fn wrong(summary: &Summary) -> Option<String> {
     (share > WRONG_SHARE_MAX).then(|| format!("{:.3} % of the answers wrong: {kinds}", share * 100.0))
 }
 
-/// Kinds of wrong answers; nothing when there are none.
+/// The kinds of wrong answers, or nothing if there are none.
 fn wrong_kinds(summary: &Summary) -> Option<String> {
     let total = &summary.total;
     let unexpected = (total.unexpected > 0).then(|| format!("{} with an RCODE that is not expected", total.unexpected));
-    let checked = (total.checked.wrong() > 0).then(|| total.checked.told());
+    let checked = (total.checked.wrong() > 0).then(|| total.checked.describe());
     let kinds: Vec<_> = unexpected.into_iter().chain(checked).collect();
     (!kinds.is_empty()).then(|| kinds.join(", "))
 }
@@ -175,7 +176,7 @@ fn quantile(quantiles: &Quantiles, label: &str) -> f64 {
 mod tests {
     use super::*;
     use crate::capacity::{Limits, Search};
-    use crate::report::{Limit, TransportSummary, Validity};
+    use report::{Limit, TransportSummary, Validity};
     use std::collections::BTreeMap;
 
     #[test]
@@ -206,6 +207,10 @@ mod tests {
             wrong_answers: Vec::new(),
             hosts: Vec::new(),
             agents: Vec::new(),
+            seconds: report::SecondFigures::default(),
+            monitor: BTreeMap::new(),
+            rtt: None,
+            client_latency: None,
             partial: false,
             per_query: None,
         }

@@ -1,24 +1,24 @@
-//! Which rate is tried next, and what all tries together say. It runs nothing itself.
+//! Chooses the next rate and combines the results of all tries. It runs nothing itself.
 
-use super::Verdict;
+use super::objective::Verdict;
 use serde::Serialize;
 
-/// Where the search begins and ends.
+/// The limits of the search.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Limits {
-    /// The first rate, queries a second.
+    /// The first rate, in queries per second.
     pub from: f64,
-    /// Below it a try has too few queries to measure anything.
+    /// The lowest rate. Below it, a try has too few queries.
     pub lowest: f64,
-    /// The highest that is tried.
+    /// The highest rate.
     pub to: f64,
-    /// A bracket whose ends differ by a smaller share is not halved further.
+    /// A bracket is not halved further if its ends differ by less than this share.
     pub precision: f64,
-    /// How many brackets are halved: as many independent estimates.
+    /// Number of brackets. Each gives an independent estimate.
     pub repeats: usize,
 }
 
-/// The bracket of a repeat begins so far to both sides of the first estimate.
+/// The bracket of a repeat extends by this factor around the first estimate.
 const SPREAD: f64 = 1.1;
 /// Largest ratio between two consecutive rates.
 const GROWTH_MAX: f64 = 2.0;
@@ -29,16 +29,16 @@ const UNMEASURED_MAX: u32 = 4;
 #[derive(Clone, Debug)]
 pub struct Search {
     limits: Limits,
-    /// Highest rate of this bracket that was met; zero when none was.
+    /// Highest rate of this bracket that met the objective, or zero.
     low: f64,
-    /// Lowest rate of this bracket that was not.
+    /// Lowest rate of this bracket that missed the objective.
     high: Option<f64>,
     next: Option<f64>,
-    /// The ends of the bracket are known, not assumed from the first estimate.
+    /// Whether the low and the high end were measured, not assumed from the first estimate.
     is_checked: (bool, bool),
     /// Factor by which an unknown or wrongly assumed end of the bracket moves. Grows with each move.
     slide: f64,
-    /// Whether the high end is this tool's.
+    /// Whether the tool set the high end.
     is_tool: bool,
     /// Highest rate of the search that met the objective.
     met_max: f64,
@@ -46,25 +46,25 @@ pub struct Search {
     has_evidence: bool,
     /// Number of consecutive rates at which the tool failed.
     unmeasured: u32,
-    found: Vec<Found>,
+    found: Vec<Bracket>,
 }
 
 /// A bracket as narrow as the precision.
 #[derive(Clone, Copy, Debug)]
-struct Found {
+struct Bracket {
     low: f64,
     high: f64,
     is_tool: bool,
 }
 
-impl Found {
+impl Bracket {
     /// Geometric mean of the ends.
     fn rate(&self) -> f64 {
         (self.low * self.high).sqrt()
     }
 }
 
-/// The answer.
+/// The result of the search.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Estimate {
     /// Median of the repeats in queries a second. Zero if no rate met the objective. A lower bound has the highest rate
@@ -74,18 +74,18 @@ pub struct Estimate {
     pub low: f64,
     /// Highest end of the brackets.
     pub high: f64,
-    /// How sure it is that the median of many more repeats lies between `low` and `high`: 1 - 2^(1-n) for n of them,
-    /// whatever their distribution.
+    /// Probability that the interval from `low` to `high` contains the true median: 1 - 2^(1-n) for n repeats, for any
+    /// distribution.
     pub confidence: f64,
     /// The result of each repeat that found the server's limit.
     pub repeats: Vec<f64>,
-    /// Whether this tool, or the end of the search, came before the server's limit: then the server bears at least
+    /// Whether the tool or the search reached its limit before the server did. The server can then sustain at least
     /// `rate`.
     pub is_lower_bound: bool,
 }
 
 impl Search {
-    /// The search from its start.
+    /// Starts a search.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self {
@@ -103,13 +103,13 @@ impl Search {
         }
     }
 
-    /// The rate to try; `None` when it is over.
+    /// The next rate, or `None` when the search is done.
     #[must_use]
     pub fn next(&self) -> Option<f64> {
         self.next
     }
 
-    /// How many estimates there are of those that are wanted.
+    /// The number of finished repeats, and of all repeats.
     #[must_use]
     pub fn done(&self) -> (usize, usize) {
         (self.found.len(), self.limits.repeats)
@@ -121,7 +121,7 @@ impl Search {
         self.met_max
     }
 
-    /// Notes what the rate of [`Search::next`] showed.
+    /// Records the result of the rate of [`Search::next`].
     pub fn record(&mut self, verdict: &Verdict) {
         let Some(rate) = self.next else { return };
         match verdict {
@@ -179,7 +179,7 @@ impl Search {
             return if rate < self.limits.lowest { self.close(false) } else { Some(rate) };
         }
         if high / self.low > 1.0 + self.limits.precision {
-            // The middle on the scale of ratios.
+            // The geometric mean.
             return Some((self.low * high).sqrt());
         }
         match self.is_checked {
@@ -206,13 +206,13 @@ impl Search {
     /// Ends a bracket and opens the next one.
     fn close(&mut self, is_tool: bool) -> Option<f64> {
         let high = self.high.unwrap_or(self.low).max(self.low);
-        self.found.push(Found { low: self.low, high: if self.low > 0.0 { high } else { 0.0 }, is_tool });
+        self.found.push(Bracket { low: self.low, high: if self.low > 0.0 { high } else { 0.0 }, is_tool });
         if self.found.len() >= self.limits.repeats || self.low <= 0.0 {
             return None;
         }
         self.is_tool = false;
         self.slide = SPREAD;
-        let Some(first) = self.found.iter().find(|found| !found.is_tool).map(Found::rate) else {
+        let Some(first) = self.found.iter().find(|found| !found.is_tool).map(Bracket::rate) else {
             // The tool's limit does not show where the server's limit is. Continue from the highest rate that was met.
             (self.low, self.high, self.is_checked) = (self.met_max, None, (true, true));
             return self.step();
@@ -251,9 +251,9 @@ impl Search {
     }
 
     /// The first bracket, if the search ends before it is narrow.
-    fn unfinished(&self) -> Vec<Found> {
+    fn unfinished(&self) -> Vec<Bracket> {
         let known = self.high.filter(|_| self.low > 0.0);
-        known.map(|high| Found { low: self.low, high, is_tool: self.is_tool }).into_iter().collect()
+        known.map(|high| Bracket { low: self.low, high, is_tool: self.is_tool }).into_iter().collect()
     }
 }
 
@@ -380,7 +380,7 @@ mod tests {
     fn a_server_that_never_meets_the_objective_has_no_capacity() {
         let (estimate, tries) = run(LIMITS, |_| missed());
         assert!(estimate.rate <= 0.0 && tries <= 12, "{tries}");
-        // Nor does the search go where a try measures nothing.
+        // The search also avoids rates at which a try measures nothing.
         let (_, tries) = run(Limits { lowest: 50.0, ..LIMITS }, |rate| {
             assert!(rate >= 50.0, "{rate}");
             missed()

@@ -1,8 +1,8 @@
 //! The agents of a run: the phase of each, and its last heartbeat.
 
-use super::coordinator::FleetError;
+use super::error::FleetError;
 use async_nats::Subscriber;
-use lab::fleet::{
+use fleet::{
     AgentInfo, Bus, ClockOffset, ClockSample, Command, Envelope, Heartbeat, Phase, Reply, next, subjects, wall_ns,
 };
 use lab::limits::{AGENT_NAME_BYTES_MAX, CLOCK_SAMPLES, HEARTBEAT_INTERVAL};
@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
 /// The longest wait for one message.
-const LOOK: Duration = Duration::from_millis(100);
+const MESSAGE_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// What the coordinator knows of one agent.
+/// The coordinator's state of one agent.
 pub(super) struct AgentState {
     /// Its name is unique among these agents.
     pub(super) info: AgentInfo,
@@ -73,11 +73,11 @@ pub(super) async fn discover(
             return Err(FleetError::Agents(names.len(), wanted, names.join(", "), wait));
         }
         bus.publish_with_reply(subjects::DISCOVER, &inbox).await?;
-        let asked = Instant::now();
-        while found.len() < wanted && asked.elapsed() < HEARTBEAT_INTERVAL {
-            let Ok(Some(answer)) = timeout(LOOK, next(&mut answers)).await else { continue };
+        let sent_at = Instant::now();
+        while found.len() < wanted && sent_at.elapsed() < HEARTBEAT_INTERVAL {
+            let Ok(Some(answer)) = timeout(MESSAGE_TIMEOUT, next(&mut answers)).await else { continue };
             let Ok(info) = serde_json::from_slice::<AgentInfo>(&answer.payload) else { continue };
-            if !lab::fleet::is_run(&info.id) || found.iter().any(|known| known.id == info.id) {
+            if !fleet::is_run(&info.id) || found.iter().any(|known| known.id == info.id) {
                 continue;
             }
             if info.version != env!("CARGO_PKG_VERSION") {
@@ -149,7 +149,7 @@ impl Agents {
 
     /// Handles the next heartbeat, if one arrives soon. An agent without heartbeats for too long is lost.
     pub(super) async fn poll_heartbeats(&mut self) -> Result<(), FleetError> {
-        match timeout(LOOK, next(&mut self.heartbeats)).await {
+        match timeout(MESSAGE_TIMEOUT, next(&mut self.heartbeats)).await {
             Ok(Some(message)) => {
                 if let Ok(heartbeat) = serde_json::from_slice::<Heartbeat>(&message.payload) {
                     self.handle_heartbeat(heartbeat);

@@ -1,16 +1,15 @@
 //! One run over agents, step by step.
 
-use super::FleetArguments;
 use super::agents::{AgentState, Agents, discover};
+use super::arguments::FleetArguments;
+use super::error::FleetError;
 use crate::out_folder::OutFolder;
-use crate::watched::print_summary;
-use lab::fleet::{
-    Assignment, Bus, BusError, Command, Content, Envelope, InputFile, Kind, Phase, subjects, unpack, wall_ns,
-};
-use lab::limits::{CHUNK_TIMEOUT, HEARTBEAT_INTERVAL, SPOOL_BYTES_MAX, START_LEAD};
-use lab::report::{AgentFigures, Manifest, Recording, Run, Summary, folder, merge_agents};
+use crate::run_outputs::print_summary;
+use fleet::limits::CHUNK_TIMEOUT;
+use fleet::{Assignment, Bus, Command, Content, Envelope, InputFile, Kind, Phase, subjects, unpack, wall_ns};
+use lab::limits::{HEARTBEAT_INTERVAL, SPOOL_BYTES_MAX, START_LEAD};
+use report::{AgentFigures, Manifest, Recording, Run, Summary, folder, merge_agents};
 use std::error::Error;
-use std::fmt;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -23,46 +22,46 @@ pub(crate) struct Task {
     pub(crate) kind: Kind,
     /// Options of the plan.
     pub(crate) args: Vec<String>,
-    /// Of a trace: the time of it at which the run begins.
+    /// For a replay: the time in the trace at which the run begins.
     pub(crate) origin_ns: u64,
-    /// Of each agent.
+    /// One input per agent.
     pub(crate) inputs: Vec<AgentInput>,
 }
 
 /// The input of one agent.
 #[derive(Clone)]
 pub(crate) struct AgentInput {
-    /// Files, each of another content.
+    /// Files, at most one of each content.
     pub(crate) files: Vec<(Content, PathBuf)>,
     /// The number of its queries, if known.
     pub(crate) queries: Option<u64>,
 }
 
 impl Task {
-    /// Whether a secret is to be sent.
+    /// Whether a secret must be sent.
     fn has_key(&self) -> bool {
         self.inputs.iter().flat_map(|share| &share.files).any(|(content, _)| *content == Content::Key)
     }
 }
 
-/// What they measured, as one run, and how each part of it came about.
+/// The merged run, and the manifest of each agent.
 type FleetRun = (Recording, Summary, Vec<Manifest>);
 
-/// A folder of this process that goes with it.
+/// A temporary folder. It is removed on drop.
 struct Scratch(PathBuf);
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What stays in the system's temporary folder harms nobody.
+        // A leftover in the system's temporary folder does no harm.
         let _removed = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// Has agents carry a task out, which is made once it is known who they are; with a folder each one's own run is kept
-/// in it, below `agents`.
+/// Runs a task on agents. The task is created once the agents are known. If there is an output folder, the run of each
+/// agent is kept below `agents`.
 ///
 /// # Errors
-/// It did not take place, or nothing of it came back.
+/// If the run did not take place, or no agent returned results.
 pub(crate) fn run_on_agents(
     arguments: &FleetArguments,
     out: Option<&OutFolder>,
@@ -72,10 +71,10 @@ pub(crate) fn run_on_agents(
 ) -> Result<FleetRun, Box<dyn Error>> {
     let run = format!("{:016x}", rand::random::<u64>());
     let scratch = Scratch(std::env::temp_dir().join(format!("catlab-{run}")));
-    // A key may come to lie in it.
+    // The folder may hold a TSIG key, so only the user can read it.
     DirBuilder::new().mode(0o700).create(&scratch.0)?;
     let runs = out.map_or(&*scratch.0, OutFolder::path).join("agents");
-    // The connection has a thread of its own: dividing a trace takes long.
+    // The connection has its own thread, because dividing a trace takes long.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.block_on(async {
         let bus = Bus::connect(&arguments.access()).await?;
@@ -105,7 +104,7 @@ fn send_heartbeats(bus: Bus, run: String, ids: Vec<String>) -> JoinHandle<()> {
         let envelope = Envelope { run, command: Command::Heartbeat };
         loop {
             for id in &ids {
-                // Without a connection nobody hears it; that is what it is for.
+                // Ignored: agents notice missing heartbeats.
                 let _said = bus.publish(subjects::commands(id), &envelope).await;
             }
             tokio::time::sleep(HEARTBEAT_INTERVAL).await;
@@ -144,7 +143,7 @@ impl Coordinator<'_> {
         self.collect().await
     }
 
-    /// Agents without a single source have nothing to do.
+    /// Agents without a source take no part.
     fn skip_idle_agents(&mut self) {
         for (agent, AgentInput { queries, .. }) in self.agents.states.iter_mut().zip(&self.task.inputs) {
             agent.planned = *queries;
@@ -154,7 +153,7 @@ impl Coordinator<'_> {
         }
     }
 
-    /// The numbers of those that have something to do and are not lost.
+    /// The indices of agents that take part and are not lost.
     fn active(&self) -> Vec<usize> {
         let is_at_work = |agent: &AgentState| agent.planned != Some(0) && agent.lost.is_none();
         let all = self.agents.states.iter().enumerate();
@@ -180,7 +179,7 @@ impl Coordinator<'_> {
         Ok(())
     }
 
-    /// One agent after the other: the stream is smaller than one input.
+    /// Sends files to one agent at a time, because the stream holds less than one input.
     async fn send_files(&mut self) -> Result<(), Box<dyn Error>> {
         for index in self.active() {
             for (number, (_, path)) in self.task.inputs[index].files.clone().iter().enumerate() {
@@ -191,7 +190,7 @@ impl Coordinator<'_> {
         Ok(())
     }
 
-    /// What agents say meanwhile is taken in, so that one that gives up is known at once.
+    /// Sends a file and handles heartbeats meanwhile, so that a failing agent is noticed at once.
     async fn send_file(&mut self, subject: &str, path: &Path) -> Result<(), Box<dyn Error>> {
         let bus = self.bus.clone();
         let send = bus.send_file(subject, path);
@@ -238,15 +237,15 @@ impl Coordinator<'_> {
         Ok(())
     }
 
-    /// Waits for all; one that is lost on the way does not stop the others.
+    /// Waits for all agents. A lost agent does not stop the others.
     async fn wait_until_finished(&mut self) -> Result<(), Box<dyn Error>> {
-        let (mut stopped, mut told) = (0, Vec::new());
+        let (mut stopped, mut reported) = (0, Vec::new());
         while !self.agents.states.iter().all(AgentState::has_ended) {
             self.agents.poll_heartbeats().await?;
             for agent in self.agents.states.iter().filter(|agent| agent.lost.is_some()) {
                 let name = &agent.info.name;
-                if !told.contains(name) {
-                    told.push(name.clone());
+                if !reported.contains(name) {
+                    reported.push(name.clone());
                     print_status(self.is_quiet, || {
                         format!("agent {name}: {}", agent.lost.as_deref().unwrap_or_default())
                     });
@@ -255,7 +254,7 @@ impl Coordinator<'_> {
             while stopped < (self.stops)() {
                 stopped += 1;
                 for index in self.active() {
-                    // One that does not hear it will be lost.
+                    // An agent that misses this will be lost.
                     let _stopped = self.agents.command(index, Command::Stop).await;
                 }
             }
@@ -272,7 +271,8 @@ impl Coordinator<'_> {
                 _ => self.fetch(index).await,
             };
             let agent = &self.agents.states[index];
-            let own = AgentFigures::new(&agent.info.name, &agent.info.host, agent.planned, agent.clock);
+            let own = AgentFigures::new(&agent.info.name, &agent.info.host, agent.planned)
+                .with_clock(agent.clock.ahead_ns, agent.clock.uncertainty_ns);
             figures.push(match (fetched, &agent.phase) {
                 (Some(Ok(run)), &Phase::Finished { cpu_share, start_late_us, .. }) => {
                     let own = AgentFigures { cpu_share, start_late_us, ..own };
@@ -293,7 +293,7 @@ impl Coordinator<'_> {
         Ok((recording, summary, runs.into_iter().filter_map(|run| run.manifest).collect()))
     }
 
-    /// The run of an agent, on our clock; why there is none, if so.
+    /// Fetches the run of an agent, with times on the local clock. Returns the reason if there is none.
     async fn fetch(&mut self, index: usize) -> Option<Result<Run, String>> {
         let agent = &self.agents.states[index];
         if let Some(reason) = &agent.lost {
@@ -319,14 +319,14 @@ impl Coordinator<'_> {
         Some(read.map_err(|error| format!("cannot receive its run folder: {error}")))
     }
 
-    /// Lets agents go, and removes what was made in the server.
+    /// Releases the agents, and deletes the stream.
     async fn end(&mut self, ids: &[String]) {
         let envelope = Envelope { run: self.run.clone(), command: Command::Release };
         for id in ids {
             // An agent that misses this releases the run when heartbeats stop.
             let _said = self.bus.publish(subjects::commands(id), &envelope).await;
         }
-        // It may not have been made.
+        // The stream may not exist.
         let _gone = self.bus.delete_stream(&self.run).await;
         let _flushed = self.bus.flush().await;
     }
@@ -364,59 +364,3 @@ pub(crate) fn write_results(
     committed?;
     Ok(if summary.validity.valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
-
-/// Why a run on agents failed.
-#[derive(Debug)]
-pub(crate) enum FleetError {
-    /// The NATS server.
-    Bus(BusError),
-    /// It is gone.
-    Gone,
-    /// So many agents of so many answered, these, in that time.
-    Agents(usize, usize, String, Duration),
-    /// This agent is of another version.
-    Version(String, String),
-    /// This agent does not take part, for this reason.
-    Refused(String, String),
-    /// A secret would go over the network in clear.
-    KeyInClear,
-    /// The user has asked to stop.
-    Stopped,
-    /// Nothing came back.
-    Nothing(String),
-}
-
-impl From<BusError> for FleetError {
-    fn from(error: BusError) -> Self {
-        Self::Bus(error)
-    }
-}
-
-impl fmt::Display for FleetError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Bus(error) => error.fmt(f),
-            Self::Gone => f.write_str("lost the connection to the NATS server"),
-            Self::Agents(found, wanted, names, wait) => {
-                let names = if names.is_empty() { String::new() } else { format!(" ({names})") };
-                write!(
-                    f,
-                    "{found} of {wanted} agents answered within {} s{names}; start agents with `catlab agent --nats`",
-                    wait.as_secs()
-                )
-            }
-            Self::Version(name, version) => {
-                write!(f, "agent {name} has version {version}, this is {}", env!("CARGO_PKG_VERSION"))
-            }
-            Self::Refused(name, reason) => write!(f, "agent {name}: {reason}"),
-            Self::KeyInClear => f.write_str(
-                "--tsig: the key would go to the NATS server in clear; name it with tls://, here and for the agents \
-                 (docs/catlab/agents.md)",
-            ),
-            Self::Stopped => f.write_str("stopped before the start"),
-            Self::Nothing(reasons) => write!(f, "no agent returned results: {reasons}"),
-        }
-    }
-}
-
-impl Error for FleetError {}

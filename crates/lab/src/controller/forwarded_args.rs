@@ -2,7 +2,7 @@
 
 use clap::parser::ValueSource;
 use clap::{ArgAction, CommandFactory};
-use lab::fleet::Kind;
+use fleet::Kind;
 use lab::limits::ORDER_ARGS_MAX;
 
 /// Options of both plans.
@@ -13,6 +13,7 @@ const COMMON: &[&str] = &[
     "workers",
     "sockets",
     "lag-limit",
+    "busy-queries",
     "pipeline",
     "queries-per-connection",
     "idle-timeout",
@@ -64,14 +65,15 @@ const LOCAL: &[&str] = &[
     "nats-ca",
     "nats-creds",
     "out",
+    "rtt",
     "force",
     "quiet",
     "i-own-this-target",
     "ca",
 ];
-/// The same of a load.
+/// Local options of a load.
 const LOCAL_OF_LOAD: &[&str] = &["queries", "updates", "population", "tsig", "dnsperf-text"];
-/// The same of a replay: it is done before the trace is divided.
+/// Local options of a replay: they apply before the trace is divided.
 const LOCAL_OF_REPLAY: &[&str] = &[
     "trace",
     "speed",
@@ -115,7 +117,7 @@ fn is_for_agents(kind: Kind, option: &str) -> bool {
 /// The options of this process's command line that are forwarded to agents.
 ///
 /// # Errors
-/// An option among them does not go with agents.
+/// If an option does not work with agents.
 pub(crate) fn forwarded_args(kind: Kind) -> Result<Vec<String>, String> {
     args_of(kind, std::env::args_os())
 }
@@ -154,10 +156,10 @@ fn args_of<I: IntoIterator<Item = T>, T: Into<std::ffi::OsString> + Clone>(
     Ok(args)
 }
 
-/// Checks that an agent accepts these arguments, whoever sent them.
+/// Checks that an agent accepts these arguments.
 ///
 /// # Errors
-/// The first that is not.
+/// Names the first argument that is not accepted.
 pub(crate) fn check_args(kind: Kind, args: &[String]) -> Result<(), String> {
     if args.len() > ORDER_ARGS_MAX {
         return Err(format!("{} words are too many", args.len()));
@@ -167,7 +169,7 @@ pub(crate) fn check_args(kind: Kind, args: &[String]) -> Result<(), String> {
         option.is_some_and(|option| is_for_agents(kind, option))
     };
     match args.iter().find(|arg| !is_right(arg)) {
-        Some(arg) => Err(format!("{arg} is no option that an agent takes")),
+        Some(arg) => Err(format!("{arg} is not an option that agents accept")),
         None => Ok(()),
     }
 }
@@ -189,7 +191,7 @@ mod tests {
         sorted.sort();
         assert_eq!(sorted, ["--poisson", "--rate=100,200", "--server=10.0.0.1", "--server=10.0.0.2:5300"]);
         check_args(Kind::Load, &args).unwrap();
-        // What is in files goes as files.
+        // The contents of files are sent as files.
         let line = "catlab load --server 10.0.0.1 --population p.toml --queries q.txt --tsig k:c2VjcmV0 --ca f.pem \
                     --nats tls://h --nats-creds lab.creds";
         assert_eq!(forwarded(Kind::Load, line).unwrap(), ["--server=10.0.0.1"]);
@@ -204,7 +206,7 @@ mod tests {
         let mut sorted = args.clone();
         sorted.sort();
         assert_eq!(sorted, ["--late=stop", "--server=10.0.0.1", "--wait-for-answer"]);
-        // What is changed in a trace is so before it is divided.
+        // Changes apply before the trace is divided.
         let line = "catlab replay t.pcap --server 10.0.0.1 --unique --suffix a=b --do 1 --only-type A --clients 9 \
                     --edns none --sample 0.5 --by query --seed 3 --rd on --type AAAA --nats nats://h";
         assert_eq!(forwarded(Kind::Replay, line).unwrap(), ["--server=10.0.0.1"]);

@@ -1,15 +1,15 @@
-//! Time: how fast it is read, and how late a sleeping thread comes back.
+//! The cost of reading the clock, and how late a sleeping thread wakes up.
 
-use super::{Finding, Severity, words};
+use super::finding::{Finding, Severity, words};
 use std::time::{Duration, Instant};
 
-/// Reading the clock takes this long on a machine with a good one.
+/// Maximum time to read a good clock.
 const READING_NS_MAX: f64 = 200.0;
-/// A sleep that ends later than this in one case of a hundred leaves queries late.
+/// Maximum p99 of the wake-up delay. Larger delays make queries late.
 const OVERSLEEP_US_MAX: u128 = 1_000;
-/// Sleeps that are tried.
+/// Number of measured sleeps.
 const SLEEP_COUNT: usize = 500;
-/// Readings that are timed.
+/// Number of measured clock readings.
 const READING_COUNT: u32 = 100_000;
 
 pub(super) fn findings() -> Vec<Finding> {
@@ -41,6 +41,6 @@ fn sleep() -> Finding {
     late.sort_unstable();
     let (median, worst) = (late[SLEEP_COUNT / 2], late[SLEEP_COUNT * 99 / 100]);
     let seen = format!("{median} us late at p50, {worst} us at p99");
-    let remedy = "something holds the cores: stop it, or give the tool a core of its own (taskset, isolcpus)";
+    let remedy = "other programs use the cores: stop them, or give the tool a core of its own (taskset, isolcpus)";
     Finding::unless(worst <= OVERSLEEP_US_MAX, Severity::Warning, "wake-ups", seen, remedy)
 }

@@ -1,12 +1,12 @@
-//! Processors: whether they run at one speed, are this machine's own, and idle.
+//! CPU frequency, virtualization and load of this machine.
 
-use super::{Finding, Needs, Severity, number, words};
+use super::finding::{Finding, Needs, Severity, number, words};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// A machine that others keep busier than this share of its free cores is no place to measure.
+/// Maximum load by other programs, as a share of the free cores.
 const LOAD_SHARE_MAX: f64 = 0.25;
-/// A hypervisor that took more than this share of the time since the start has neighbours that are felt.
+/// Maximum share of time stolen by the hypervisor since boot.
 const STEAL_SHARE_MAX: f64 = 0.01;
 
 pub(super) fn findings(needs: &Needs) -> Vec<Finding> {
@@ -28,13 +28,13 @@ fn load() -> Option<Finding> {
     let words = words("/proc/loadavg")?;
     let load: f64 = words.first()?.parse().ok()?;
     let seen = format!("{load} over the last minute, on {} cores", core_count());
-    // With groups by session, nice weighs only against processes of the same session.
+    // With autogroups, nice only applies within a session.
     let is_grouped = number("/proc/sys/kernel/sched_autogroup_enabled") == Some(1);
     let remedy = if is_grouped {
-        "something else is running: stop it, or give the run precedence (echo -20 > /proc/self/autogroup, as root; \
-         nice weighs within one session only)"
+        "other programs are running: stop them, or raise the priority of this shell with \
+         `echo -20 > /proc/self/autogroup` as root (nice only applies within a session)"
     } else {
-        "something else is running: stop it, or give the run precedence (nice -n -15)"
+        "other programs are running: stop them, or run this with `nice -n -15`"
     };
     let is_ok = load <= (core_count() as f64 * LOAD_SHARE_MAX).max(0.5);
     Some(Finding::unless(is_ok, Severity::Warning, "load", seen, remedy))
@@ -63,7 +63,7 @@ fn steal() -> Option<Finding> {
     Some(Finding::unless(share <= STEAL_SHARE_MAX, Severity::Warning, "stolen time", seen, remedy))
 }
 
-/// A CPU quota on the tool's own control group stalls it in the middle of a run.
+/// Checks for a CPU quota on the tool's control group, which stalls the tool in the middle of a run.
 fn quota() -> Option<Finding> {
     let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     let name = |line: &str| line.rsplit_once(':').map_or_else(String::new, |(_, name)| name.to_owned());
@@ -81,7 +81,8 @@ fn quota() -> Option<Finding> {
     Some(Finding::unless(seen == "none", Severity::Warning, "CPU quota", seen, remedy))
 }
 
-/// Sleeps of a SCHED_FIFO thread end on time, but the kernel stalls it for what it used too much.
+/// Checks for real-time throttling: a SCHED_FIFO thread wakes on time, but the kernel stalls it if it uses too much
+/// CPU.
 fn realtime() -> Option<Finding> {
     let budget = number("/proc/sys/kernel/sched_rt_runtime_us")?;
     let policy = words("/proc/self/stat")?.get(40)?.parse::<u32>().ok()?;

@@ -1,87 +1,13 @@
-//! Whether this machine can measure: what is looked at before a run, each finding with its remedy.
+//! Checks whether this machine can run a measurement. Each finding has a remedy.
 
 mod clock;
+mod finding;
 mod kernel;
 mod network;
 
-use serde::Serialize;
-use std::fmt;
+pub use finding::{Finding, Needs, Severity};
 
-/// What the run will need.
-#[derive(Clone, Copy, Debug)]
-pub struct Needs {
-    /// Sockets or connections open at once.
-    pub connection_count: u64,
-    /// Source addresses that they are spread over.
-    pub source_count: u64,
-    /// Servers that each source talks to.
-    pub server_count: u64,
-    /// Cores that the run will keep busy.
-    pub core_count: usize,
-}
-
-/// How bad it is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// As it should be.
-    Ok,
-    /// Figures may suffer.
-    Warning,
-    /// The run cannot take place as it is planned.
-    Failure,
-}
-
-/// One thing that was looked at.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Finding {
-    /// What was looked at.
-    pub what: &'static str,
-    /// How bad it is.
-    pub severity: Severity,
-    /// What was seen.
-    pub seen: String,
-    /// What to do; empty when nothing is wrong.
-    pub remedy: String,
-}
-
-impl Finding {
-    /// Nothing wrong.
-    fn ok(what: &'static str, seen: impl Into<String>) -> Self {
-        Self { what, severity: Severity::Ok, seen: seen.into(), remedy: String::new() }
-    }
-
-    /// As bad as `severity` unless `is_ok`.
-    fn unless(
-        is_ok: bool,
-        severity: Severity,
-        what: &'static str,
-        seen: impl Into<String>,
-        remedy: impl Into<String>,
-    ) -> Self {
-        if is_ok {
-            return Self::ok(what, seen);
-        }
-        Self { what, severity, seen: seen.into(), remedy: remedy.into() }
-    }
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mark = match self.severity {
-            Severity::Ok => "ok",
-            Severity::Warning => "WARNING",
-            Severity::Failure => "FAILS",
-        };
-        write!(f, "{mark:<8} {:<22} {}", self.what, self.seen)?;
-        if !self.remedy.is_empty() {
-            write!(f, "\n{:31} {}", "", self.remedy)?;
-        }
-        Ok(())
-    }
-}
-
-/// Looks at everything; takes a fraction of a second, for the clock's sake.
+/// Runs all checks. Takes a fraction of a second to measure the clock.
 #[must_use]
 pub fn examine(needs: &Needs) -> Vec<Finding> {
     let mut findings = network::findings(needs);
@@ -90,19 +16,9 @@ pub fn examine(needs: &Needs) -> Vec<Finding> {
     findings
 }
 
-/// A number in a file of the kernel.
-fn number(path: &str) -> Option<u64> {
-    words(path).and_then(|words| words.first()?.parse().ok())
-}
-
-/// The words of a file of the kernel; `None` where there is no such file.
-fn words(path: &str) -> Option<Vec<String>> {
-    let text = std::fs::read_to_string(path).ok()?;
-    Some(text.split_ascii_whitespace().map(str::to_owned).collect())
-}
-
 #[cfg(test)]
 mod tests {
+    use super::finding::number;
     use super::*;
 
     #[test]
@@ -119,10 +35,10 @@ mod tests {
         assert_eq!(find(&findings, "open files"), Some(Severity::Failure));
         assert_eq!(find(&findings, "ports per address"), Some(Severity::Failure));
         assert!(findings.iter().all(|finding| finding.remedy.is_empty() == (finding.severity == Severity::Ok)));
-        // What is no matter of the run's size is the same for both, and says what the kernel says.
-        let told: Vec<_> = findings.iter().map(|finding| finding.what).collect();
+        // Checks that do not depend on the size of the run are the same for both.
+        let checked: Vec<_> = findings.iter().map(|finding| finding.what).collect();
         for what in ["connection tracking", "cores", "load", "frequency governor", "CPU quota", "clock", "wake-ups"] {
-            assert_eq!(told.iter().filter(|own| **own == what).count(), 1, "{what}: {told:?}");
+            assert_eq!(checked.iter().filter(|own| **own == what).count(), 1, "{what}: {checked:?}");
         }
         let seen = |what: &str| findings.iter().find(|finding| finding.what == what).map(|finding| &finding.seen);
         for (what, path) in [

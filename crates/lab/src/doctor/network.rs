@@ -1,11 +1,11 @@
-//! Sockets: how many there may be, from how many ports, and what they hold.
+//! Limits of sockets, ports and buffers.
 
-use super::{Finding, Needs, Severity, number, words};
-use crate::limits::SOCKET_BUFFER_BYTES;
+use super::finding::{Finding, Needs, Severity, number, words};
+use sockets::limits::SOCKET_BUFFER_BYTES;
 
-/// Descriptors that a run needs beside its sockets.
+/// File descriptors of a run besides its sockets.
 const FILES_BESIDE: u64 = 64;
-/// A table of connections that is fuller than this share may throw away new ones within a run.
+/// Maximum fill level of the connection tracking table. Above it, new connections may be dropped during a run.
 const CONNTRACK_SHARE_MAX: f64 = 0.5;
 
 pub(super) fn findings(needs: &Needs) -> Vec<Finding> {
@@ -23,7 +23,7 @@ fn files(needs: &Needs) -> Finding {
     Finding::unless(needed <= hard, Severity::Failure, "open files", seen, remedy)
 }
 
-/// What is allowed without asking, and what this process may ask for.
+/// The soft and the hard limit of open files.
 fn open_files() -> (u64, u64) {
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
@@ -40,7 +40,7 @@ fn ports(needs: &Needs) -> Finding {
     };
     let count = (high + 1).saturating_sub(low);
     let (sources, servers) = (needs.source_count.max(1), needs.server_count.max(1));
-    // A port is taken for each pair of source and server address.
+    // Each pair of source and server address has its own ports.
     let needed = needs.connection_count.div_ceil(sources * servers);
     let seen = format!("{count} ({low} to {high}); this run needs {needed} on each");
     let sources = (needs.connection_count.div_ceil(count.max(1) * servers)).max(1);
@@ -58,7 +58,7 @@ fn buffers() -> Vec<Finding> {
         let seen = format!("{path} is {limit} bytes; a worker asks for {needed}");
         let remedy =
             format!("sysctl -w {path}={needed}; without it bursts of answers may be lost here (they are counted)");
-        // Root may pass over the limit.
+        // Root may exceed the limit.
         Some(Finding::unless(limit >= needed || is_root(), Severity::Warning, what, seen, remedy))
     };
     let receive = one("receive buffers", "net.core.rmem_max");

@@ -1,23 +1,23 @@
-//! Servers under test behind the addresses of a hierarchy, one for each level of it.
+//! Servers under test behind the addresses of a hierarchy, one for each level.
 
-use crate::engine::stream::framing::frame;
-use crate::limits::{BACKEND_PATIENCE, BACKEND_PORT, BACKEND_PORT_COUNT};
-use crate::peers::{Kind, Peer, PeerError, ServedZone, Setup, start};
+use crate::limits::{BACKEND_PORT, BACKEND_PORT_COUNT, BACKEND_TIMEOUT};
 use hierarchy::Folder;
 use hierarchy::serve::{Backend, Directory, Transport};
+use sockets::frame;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::path::Path;
 use std::time::Instant;
+use testbed::{Kind, Peer, PeerError, ServedZone, Setup, start};
 use wire::name::Name;
 use wire::parse::FirstQuestion;
 
-/// Servers that run; they end with this value.
+/// Running servers. They are stopped on drop.
 pub struct Backends {
     peers: Vec<Peer>,
 }
 
-/// The address of the server of a level, in the namespace that it runs in.
+/// The address of the server of a level, in its namespace.
 fn address(level: usize) -> SocketAddr {
     (Ipv4Addr::LOCALHOST, BACKEND_PORT + BACKEND_PORT_COUNT * level as u16).into()
 }
@@ -27,40 +27,40 @@ impl Backends {
     /// answers for its zones.
     ///
     /// # Errors
-    /// The folder cannot be read, or [`PeerError`], as the system's errors are told.
-    pub fn start(kind: Kind, folder: &Path, directory: &Directory, place: &Path) -> io::Result<Self> {
-        // They run in folders of their own.
-        let (folder, place) = (std::path::absolute(folder)?, std::path::absolute(place)?);
+    /// If the folder cannot be read, or [`PeerError`] as an I/O error.
+    pub fn start(kind: Kind, folder: &Path, directory: &Directory, out_folder: &Path) -> io::Result<Self> {
+        // The servers run in their own folders.
+        let (folder, out_folder) = (std::path::absolute(folder)?, std::path::absolute(out_folder)?);
         let mut levels: Vec<Vec<ServedZone>> = Vec::new();
         for entry in Folder::read(&folder)?.zones {
             let apex: Name = entry.name.parse().map_err(|_| io::ErrorKind::InvalidData)?;
-            // It counts itself.
+            // `zones_above` counts the zone itself.
             let level = directory.zones_above(apex.as_ref()).saturating_sub(1);
             levels.resize_with(levels.len().max(level + 1), Vec::new);
-            levels[level].push(ServedZone { apex: entry.name, file: folder.join(entry.file) });
+            levels[level].push(ServedZone::new(entry.name, folder.join(entry.file)));
         }
         let run = |(level, zones): (usize, Vec<ServedZone>)| {
-            let folder = place.join(format!("level-{level}"));
-            start(kind, &Setup { zones, key: None, address: address(level), folder })
+            let folder = out_folder.join(format!("level-{level}"));
+            start(kind, &Setup::new(folder, address(level), zones))
         };
         let served = levels.into_iter().enumerate().filter(|(_, zones)| !zones.is_empty());
         let peers: Result<Vec<Peer>, PeerError> = served.map(run).collect();
         Ok(Self { peers: peers.map_err(io::Error::other)? })
     }
 
-    /// How many there are.
+    /// The number of servers.
     #[must_use]
     pub fn count(&self) -> usize {
         self.peers.len()
     }
 
-    /// Whether all of them run.
+    /// Whether all servers run.
     pub fn are_alive(&mut self) -> bool {
         self.peers.iter_mut().all(Peer::is_running)
     }
 }
 
-/// A way to these servers, for one thread: sockets are opened in its namespace when they are needed.
+/// The sockets of one thread for these servers. They are opened on first use.
 #[derive(Default)]
 pub struct ToBackends {
     levels: Vec<Level>,
@@ -75,13 +75,13 @@ struct Level {
 impl Backend for ToBackends {
     fn exchange(&mut self, level: usize, transport: Transport, query: &[u8], out: &mut [u8]) -> usize {
         self.levels.resize_with(self.levels.len().max(level + 1), Level::default);
-        let (way, server) = (&mut self.levels[level], address(level));
+        let (sockets, server) = (&mut self.levels[level], address(level));
         let answered = match transport {
-            Transport::Udp => way.by_datagram(server, query, out),
-            // A connection that was closed since says so once.
-            Transport::Tcp => way.by_stream(server, query, out).or_else(|_| way.by_stream(server, query, out)),
+            Transport::Udp => sockets.by_datagram(server, query, out),
+            // The server may have closed the connection, which only shows on use.
+            Transport::Tcp => sockets.by_stream(server, query, out).or_else(|_| sockets.by_stream(server, query, out)),
         };
-        // What went wrong is that there is no answer, as for whoever asked.
+        // On an error there is no answer.
         answered.unwrap_or(0)
     }
 }
@@ -96,7 +96,7 @@ impl Level {
                 socket
             }
         };
-        let until = Instant::now() + BACKEND_PATIENCE;
+        let until = Instant::now() + BACKEND_TIMEOUT;
         socket.send(query)?;
         loop {
             let left = until.saturating_duration_since(Instant::now());
@@ -106,7 +106,7 @@ impl Level {
             }
             socket.set_read_timeout(Some(left))?;
             match socket.recv(out) {
-                // One that comes late is the answer to an earlier query.
+                // A late answer to an earlier query.
                 Ok(length) if is_answer(query, &out[..length]) => {
                     self.datagrams = Some(socket);
                     return Ok(length);
@@ -122,10 +122,10 @@ impl Level {
         let mut stream = match self.stream.take() {
             Some(stream) => stream,
             None => {
-                let stream = TcpStream::connect_timeout(&server, BACKEND_PATIENCE)?;
+                let stream = TcpStream::connect_timeout(&server, BACKEND_TIMEOUT)?;
                 stream.set_nodelay(true)?;
-                stream.set_read_timeout(Some(BACKEND_PATIENCE))?;
-                stream.set_write_timeout(Some(BACKEND_PATIENCE))?;
+                stream.set_read_timeout(Some(BACKEND_TIMEOUT))?;
+                stream.set_write_timeout(Some(BACKEND_TIMEOUT))?;
                 stream
             }
         };
@@ -142,7 +142,7 @@ impl Level {
     }
 }
 
-/// The ID, QR and, where the answer has one, the question.
+/// Compares ID, QR and, if the answer has one, the question.
 fn is_answer(query: &[u8], answer: &[u8]) -> bool {
     let is_response = answer.len() >= 12 && answer[..2] == query[..2] && answer[2] & 0x80 != 0;
     let question =

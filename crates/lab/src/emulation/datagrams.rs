@@ -1,12 +1,13 @@
-//! Datagrams to any address of one family.
+//! UDP for all addresses of one family.
 
-use super::PORT;
-use crate::engine::tell_destinations;
-use crate::engine::udp::batch::{Incoming, Outgoing};
-use crate::limits::{BATCH_COUNT, QUERY_BYTES_MAX, SOCKET_BUFFER_BYTES};
-use hierarchy::serve::{Asked, Emulator, Transport};
+use crate::limits::EMULATED_PORT;
+use hierarchy::serve::{Emulator, ServerMessage, Transport};
+use load::limits::QUERY_BYTES_MAX;
 use mio::net::UdpSocket;
 use socket2::{Domain, Protocol, Socket, Type};
+use sockets::limits::{BATCH_COUNT, SOCKET_BUFFER_BYTES};
+use sockets::system::enable_destinations;
+use sockets::{Incoming, Outgoing};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -20,28 +21,28 @@ pub(super) struct Datagrams {
 impl Datagrams {
     pub(super) fn open(is_ipv6: bool) -> io::Result<Self> {
         let any: IpAddr = if is_ipv6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
-        let address = SocketAddr::new(any, PORT);
+        let address = SocketAddr::new(any, EMULATED_PORT);
         let socket = Socket::new(Domain::for_address(address), Type::DGRAM.nonblocking(), Some(Protocol::UDP))?;
-        // As much as the system grants.
+        // The system may grant less.
         let _granted = socket.set_recv_buffer_size(SOCKET_BUFFER_BYTES);
         let _granted = socket.set_send_buffer_size(SOCKET_BUFFER_BYTES);
         if is_ipv6 {
             socket.set_only_v6(true)?;
-            // Without it an address that a route calls local, and that no interface has, is no source (ipv6(7)).
+            // Needed to send from addresses that are routed as local but not on an interface (ipv6(7)).
             socket.set_freebind_v6(true)?;
         }
         socket.set_reuse_port(true)?;
-        tell_destinations(&socket, is_ipv6)?;
+        enable_destinations(&socket, is_ipv6)?;
         socket.bind(&address.into())?;
         Ok(Self {
             socket: UdpSocket::from_std(socket.into()),
-            incoming: Incoming::keeping(QUERY_BYTES_MAX).with_senders(),
+            incoming: Incoming::with_buffer_bytes(QUERY_BYTES_MAX).with_senders(),
             outgoing: Outgoing::to_each(),
             answer: vec![0; QUERY_BYTES_MAX],
         })
     }
 
-    /// Answers all that waits.
+    /// Answers all pending queries.
     pub(super) fn serve(&mut self, emulator: &mut Emulator, at_ns: u64) -> io::Result<()> {
         loop {
             let count = self.incoming.receive(&self.socket)?;
@@ -49,8 +50,8 @@ impl Datagrams {
                 let (sender, server) = (self.incoming.sender(index), self.incoming.destination(index));
                 let (Some(sender), Some(server)) = (sender, server) else { continue };
                 let bytes = self.incoming.message(index);
-                let asked = Asked { at_ns, server, transport: Transport::Udp, bytes };
-                let length = emulator.answer(&asked, &mut self.answer);
+                let message = ServerMessage { at_ns, server, transport: Transport::Udp, bytes };
+                let length = emulator.answer(&message, &mut self.answer);
                 if length == 0 {
                     continue;
                 }
@@ -59,8 +60,8 @@ impl Datagrams {
                     slot[..length].copy_from_slice(answer);
                     length
                 });
-                self.outgoing.go_from(Some(server));
-                self.outgoing.go_to(sender);
+                self.outgoing.set_source(Some(server));
+                self.outgoing.set_destination(sender);
             }
             self.send();
             if count < BATCH_COUNT {
@@ -69,7 +70,7 @@ impl Datagrams {
         }
     }
 
-    /// Sends what is ready. What the kernel does not take is lost, as on any network.
+    /// Sends pending answers. Answers that the kernel does not accept are lost, as on a network.
     fn send(&mut self) {
         let mut next = 0;
         while next < self.outgoing.count() {

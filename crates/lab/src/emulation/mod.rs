@@ -1,11 +1,11 @@
-//! The servers of a hierarchy on the network: datagrams and streams to any address, answered from that address.
+//! Serves a hierarchy on the network: answers UDP and TCP on any address, from that address.
 //!
 //! ```text
-//!   sockets --> Thread (datagrams, streams) --> hierarchy::serve::Emulator --> sockets
-//!                                                         \--> Backends: servers under test, one a level
+//!    sockets --> Thread (datagrams, streams) --> hierarchy::serve::Emulator --> sockets
+//!                                                          \--> Backends: servers under test, one a level
 //! ```
 //!
-//! It takes a namespace in which every address is one of the machine's own (`links::Pair`).
+//! It needs a namespace in which every address is local (`links::Pair`).
 
 mod backends;
 mod datagrams;
@@ -17,15 +17,12 @@ pub use backends::{Backends, ToBackends};
 use hierarchy::serve::{Emulator, Tally};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Instant;
-use thread::Thread;
+use thread::{Thread, locked, nanoseconds_since};
 
-/// Where servers are asked.
-const PORT: u16 = 53;
-
-/// Servers that run; they end with this value.
+/// A running emulation. It is stopped on drop.
 pub struct Emulated {
     emulators: Vec<Arc<Mutex<Emulator>>>,
     stop: Arc<AtomicBool>,
@@ -34,11 +31,10 @@ pub struct Emulated {
 }
 
 impl Emulated {
-    /// Opens sockets in the namespace of the calling thread, and starts a thread for each emulator, with its own
-    /// sockets on the same port.
+    /// Opens sockets in the namespace of the calling thread, and starts one thread per emulator. All use the same port.
     ///
     /// # Errors
-    /// Sockets cannot be opened.
+    /// If a socket cannot be opened.
     pub fn start(emulators: Vec<Emulator>, has_ipv6: bool) -> io::Result<Self> {
         let (start, stop) = (Instant::now(), Arc::new(AtomicBool::new(false)));
         let mut emulated = Self { emulators: Vec::new(), stop, threads: Vec::new(), start };
@@ -53,25 +49,25 @@ impl Emulated {
         Ok(emulated)
     }
 
-    /// Whether all of it answers.
+    /// Whether all threads and servers run.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         !self.threads.iter().any(JoinHandle::is_finished)
     }
 
-    /// Nanoseconds of the clock that queries are noted with.
+    /// The time in nanoseconds on the clock of the recorded queries.
     #[must_use]
     pub fn now_ns(&self) -> u64 {
         nanoseconds_since(self.start)
     }
 
-    /// Queries so far.
+    /// The number of queries so far.
     #[must_use]
     pub fn query_count(&self) -> u64 {
         self.emulators.iter().map(|emulator| locked(emulator).tally().query_count()).sum()
     }
 
-    /// What was asked so far.
+    /// The queries so far.
     #[must_use]
     pub fn tally(&self) -> Tally {
         let mut sum = Tally::default();
@@ -81,10 +77,10 @@ impl Emulated {
         sum
     }
 
-    /// Ends it.
+    /// Stops the threads.
     ///
     /// # Errors
-    /// A thread had failed.
+    /// If a thread has failed.
     pub fn finish(mut self) -> io::Result<Tally> {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
@@ -98,17 +94,8 @@ impl Drop for Emulated {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            // A thread that failed is seen by `finish`, or by whoever waits for its answers.
+            // A failed thread shows in `finish`, or as missing answers.
             let _ended = thread.join();
         }
     }
-}
-
-/// What a thread that panicked has counted is still right.
-fn locked(emulator: &Mutex<Emulator>) -> MutexGuard<'_, Emulator> {
-    emulator.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn nanoseconds_since(start: Instant) -> u64 {
-    u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,23 +1,23 @@
 //! TCP connections to any address (RFC 7766).
 
-use super::PORT;
-use crate::engine::stream::framing::{Framing, frame};
-use crate::engine::stream::link::{End, Link};
-use crate::limits::{EMULATED_CONNECTIONS_MAX, EMULATED_IDLE_MAX, STREAM_READ_BYTES, STREAM_UNSENT_BYTES_MAX};
-use hierarchy::serve::{Asked, Emulator, Transport};
+use crate::limits::EMULATED_PORT;
+use crate::limits::{EMULATED_CONNECTIONS_MAX, EMULATED_IDLE_MAX};
+use hierarchy::serve::{Emulator, ServerMessage, Transport};
 use mio::event::Event;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
 use socket2::{Domain, Protocol, Socket, Type};
+use sockets::limits::{STREAM_READ_BYTES, STREAM_UNSENT_BYTES_MAX};
+use sockets::{Framing, Link, ReadStatus, frame};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Instant;
 use wire::limits::MESSAGE_BYTES_MAX;
 
-/// Connections that wait to be accepted.
+/// Length of the accept queue.
 const BACKLOG: i32 = 1_024;
 
-/// The connections of one thread; its tokens are all from a first one on.
+/// The connections of one thread, with consecutive tokens.
 pub(super) struct Streams {
     listeners: Vec<TcpListener>,
     connections: Vec<Option<Box<Connection>>>,
@@ -31,13 +31,13 @@ pub(super) struct Streams {
 struct Connection {
     link: Link,
     framing: Framing,
-    /// The address that it was made to.
+    /// The address that the client connected to.
     server: IpAddr,
     heard: Instant,
 }
 
 impl Streams {
-    /// Listens; listeners have the tokens from `first_listener` on.
+    /// Opens listeners, with tokens from `first_listener` on.
     pub(super) fn open(registry: &Registry, has_ipv6: bool, first_listener: usize) -> io::Result<Self> {
         let mut listeners = Vec::new();
         for is_ipv6 in [false, true].into_iter().take(1 + usize::from(has_ipv6)) {
@@ -56,14 +56,15 @@ impl Streams {
         })
     }
 
-    /// Accepts what waits, as far as there is room.
+    /// Accepts connections while there is room.
     pub(super) fn accept(&mut self, registry: &Registry) -> io::Result<()> {
         for listener in &self.listeners {
             loop {
                 if self.free.is_empty() && self.connections.len() == EMULATED_CONNECTIONS_MAX {
                     return Ok(());
                 }
-                // Nothing waits, a client has gone again, or there are no more files: the next look may do better.
+                // Nothing is pending, the client is gone, or the limit of open files is reached. The next attempt may
+                // succeed.
                 let Ok((socket, _)) = listener.accept() else { break };
                 let Ok(connection) = Connection::new(socket) else { continue };
                 let slot = self.free.pop().unwrap_or_else(|| {
@@ -79,11 +80,11 @@ impl Streams {
         Ok(())
     }
 
-    /// Answers what has come on a connection.
+    /// Answers the queries on a connection.
     pub(super) fn serve(&mut self, event: &Event, registry: &Registry, emulator: &mut Emulator, at_ns: u64) {
         let Some(slot) = event.token().0.checked_sub(self.first_token) else { return };
         let Some(mut connection) = self.connections.get_mut(slot).and_then(Option::take) else { return };
-        if self.serve_one(&mut connection, event, emulator, at_ns).is_ok_and(|end| end == End::Open) {
+        if self.serve_one(&mut connection, event, emulator, at_ns).is_ok_and(|end| end == ReadStatus::Open) {
             self.connections[slot] = Some(connection);
         } else {
             self.free(slot, *connection, registry);
@@ -96,43 +97,43 @@ impl Streams {
         event: &Event,
         emulator: &mut Emulator,
         at_ns: u64,
-    ) -> io::Result<End> {
+    ) -> io::Result<ReadStatus> {
         let Connection { link, framing, server, heard } = connection;
         if event.is_writable() {
             link.writable()?;
         }
         let is_closing = event.is_read_closed() || event.is_error();
-        let mut end = End::Open;
+        let mut end = ReadStatus::Open;
         if event.is_readable() || is_closing {
             self.plain.clear();
             end = link.read(&mut self.scratch, &mut self.plain, is_closing)?;
             *heard = Instant::now();
             let answer = &mut self.answer;
             framing.take(&self.plain, |bytes| {
-                let asked = Asked { at_ns, server: *server, transport: Transport::Tcp, bytes };
-                let length = emulator.answer(&asked, answer);
+                let message = ServerMessage { at_ns, server: *server, transport: Transport::Tcp, bytes };
+                let length = emulator.answer(&message, answer);
                 if length > 0 {
                     frame(link.outgoing(), &answer[..length]);
                 }
             });
         }
         link.flush()?;
-        // One that asks and takes no answers is given up.
-        Ok(if link.unsent_bytes() > STREAM_UNSENT_BYTES_MAX { End::Closed } else { end })
+        // Closes a connection whose client does not read its answers.
+        Ok(if link.unsent_bytes() > STREAM_UNSENT_BYTES_MAX { ReadStatus::Closed } else { end })
     }
 
-    /// Closes connections that have been silent for too long.
+    /// Closes idle connections.
     pub(super) fn close_idle(&mut self, registry: &Registry) {
         for slot in 0..self.connections.len() {
-            let held = &mut self.connections[slot];
-            if let Some(connection) = held.take_if(|connection| connection.heard.elapsed() > EMULATED_IDLE_MAX) {
+            let entry = &mut self.connections[slot];
+            if let Some(connection) = entry.take_if(|connection| connection.heard.elapsed() > EMULATED_IDLE_MAX) {
                 self.free(slot, *connection, registry);
             }
         }
     }
 
     fn free(&mut self, slot: usize, mut connection: Connection, registry: &Registry) {
-        // It closes when it goes; the kernel then forgets it here too.
+        // The socket closes on drop, which also removes it from epoll.
         let _gone = registry.deregister(connection.link.socket());
         self.free.push(slot);
     }
@@ -148,7 +149,7 @@ impl Connection {
 
 fn listener(is_ipv6: bool) -> io::Result<std::net::TcpListener> {
     let any: IpAddr = if is_ipv6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
-    let address = SocketAddr::new(any, PORT);
+    let address = SocketAddr::new(any, EMULATED_PORT);
     let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
     if is_ipv6 {
         socket.set_only_v6(true)?;

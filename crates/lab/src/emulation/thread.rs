@@ -1,25 +1,24 @@
-//! One thread of the servers: waits, and answers what has come.
+//! One thread of the emulated servers.
 
 use super::datagrams::Datagrams;
 use super::streams::Streams;
-use super::{locked, nanoseconds_since};
-use crate::limits::EVENTS_MAX;
 use hierarchy::serve::Emulator;
 use mio::{Events, Interest, Poll, Token};
+use sockets::limits::EVENTS_MAX;
 use std::io::{self, ErrorKind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often a thread looks whether it is to end.
-const PATIENCE: Duration = Duration::from_millis(50);
-/// How often it looks for connections that are silent.
+/// Interval of the check whether to stop.
+const POLL_TIMEOUT: Duration = Duration::from_millis(50);
+/// Interval of the check for idle connections.
 const SWEEP: Duration = Duration::from_secs(1);
 
 pub(super) struct Thread {
     emulator: Arc<Mutex<Emulator>>,
     poll: Poll,
-    /// Of each family; their tokens are their places.
+    /// One per family. The index is the token.
     datagrams: Vec<Datagrams>,
     streams: Streams,
     start: Instant,
@@ -37,12 +36,12 @@ impl Thread {
         Ok(Self { emulator, poll, datagrams, streams, start })
     }
 
-    /// Serves until it is to end.
+    /// Serves until `stop` is set.
     pub(super) fn run(mut self, stop: &AtomicBool) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_MAX);
         let mut swept = Instant::now();
         while !stop.load(Ordering::Relaxed) {
-            match self.poll.poll(&mut events, Some(PATIENCE)) {
+            match self.poll.poll(&mut events, Some(POLL_TIMEOUT)) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 other => other?,
             }
@@ -56,7 +55,7 @@ impl Thread {
             }
             emulator.offline();
             drop(emulator);
-            // Also what found no room before.
+            // Also accepts connections that had no room before.
             self.streams.accept(self.poll.registry())?;
             if swept.elapsed() > SWEEP {
                 self.streams.close_idle(self.poll.registry());
@@ -65,4 +64,13 @@ impl Thread {
         }
         Ok(())
     }
+}
+
+/// The counts of a panicked thread are still valid.
+pub(super) fn locked(emulator: &Mutex<Emulator>) -> MutexGuard<'_, Emulator> {
+    emulator.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(super) fn nanoseconds_since(start: Instant) -> u64 {
+    u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,67 +1,67 @@
-//! What updates and sightings together say.
+//! Combines updates and sightings.
 
-use super::watcher::Watched;
+use super::watcher::Observations;
 use super::writer::Acknowledged;
-use crate::report::Quantiles;
 use hdrhistogram::Histogram;
+use measure::Quantiles;
 use serde::Serialize;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-/// `freshness.json`: from acknowledged update to visible on each server.
+/// `freshness.json`: the time from an acknowledged update until it is visible on each server.
 #[derive(Clone, Debug, Serialize)]
 pub struct Freshness {
-    /// Updates that were sent.
+    /// Sent updates.
     pub sent: u64,
-    /// Acknowledged with NOERROR.
+    /// Updates acknowledged with NOERROR.
     pub acknowledged: u64,
-    /// Answered otherwise.
+    /// Updates with another RCODE.
     pub refused: u64,
-    /// Not answered.
+    /// Updates without an answer.
     pub unanswered: u64,
-    /// From sending to acknowledgement; microseconds.
+    /// Time from sending to acknowledgement, in microseconds.
     pub acknowledged_us: Quantiles,
-    /// Each server that was watched.
+    /// Each watched server.
     pub servers: Vec<ServerFreshness>,
-    /// Each update at each server, in order.
+    /// Each update on each server, in order.
     #[serde(skip)]
     pub lines: Vec<Line>,
 }
 
-/// One server.
+/// The results of one server.
 #[derive(Clone, Debug, Serialize)]
 pub struct ServerFreshness {
     /// Its address.
     pub server: SocketAddr,
-    /// From acknowledgement to the first answer with this value, or a later one; zero where it was seen before it was
-    /// acknowledged. Microseconds.
+    /// Time from the acknowledgement to the first answer with this or a later value, in microseconds. Zero if it was
+    /// visible before.
     pub visible_us: Quantiles,
-    /// Acknowledged, and never seen here.
+    /// Acknowledged updates that never became visible.
     pub unseen: u64,
-    /// How finely visibility is told: the mean time between two looks, in microseconds.
+    /// Resolution: mean time between two queries, in microseconds.
     pub resolution_us: f64,
 }
 
 /// A line of `freshness.jsonl`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Line {
-    /// Seconds from the start of the run to the acknowledgement.
+    /// Time of the acknowledgement in seconds from the start of the run.
     pub at: f64,
-    /// Where it was looked for.
+    /// The watched server.
     pub server: SocketAddr,
-    /// Microseconds from the acknowledgement until it was seen, below zero when that was before; none when never.
+    /// Microseconds from the acknowledgement until it was visible. Negative if it was visible before, none if never.
     pub visible_us: Option<f64>,
 }
 
 impl Freshness {
-    /// Whether there was nothing to look for: of the updates that were sent none was acknowledged.
+    /// Whether updates were sent but none was acknowledged.
     #[must_use]
     pub const fn has_failed(&self) -> bool {
         self.sent > 0 && self.acknowledged == 0
     }
 }
 
-pub(super) fn account(start: Instant, rounds: &[Acknowledged], seen: &[(SocketAddr, Watched)]) -> Freshness {
+pub(super) fn account(start: Instant, rounds: &[Acknowledged], seen: &[(SocketAddr, Observations)]) -> Freshness {
     let answered = |wanted: fn(u8) -> bool| {
         rounds.iter().filter(|round| round.answer.is_some_and(|(_, rcode)| wanted(rcode))).count() as u64
     };
@@ -71,8 +71,8 @@ pub(super) fn account(start: Instant, rounds: &[Acknowledged], seen: &[(SocketAd
     for round in rounds {
         let Some((when, 0)) = round.answer else { continue };
         record(&mut to_ack, when.duration_since(round.sent).as_nanos());
-        for ((server, Watched { seen: sightings, .. }), (visible, unseen)) in seen.iter().zip(&mut servers) {
-            // Values grow, so the first that is not smaller shows this update, or a later one over it.
+        for ((server, Observations { seen: sightings, .. }), (visible, unseen)) in seen.iter().zip(&mut servers) {
+            // Values increase, so the first one that is not smaller shows this update or a later one.
             let index = sightings.partition_point(|seen| seen.value < round.value);
             let visible_us = sightings.get(index).map(|seen| signed_us(when, seen.when));
             match visible_us {
@@ -95,7 +95,7 @@ pub(super) fn account(start: Instant, rounds: &[Acknowledged], seen: &[(SocketAd
                 server: *server,
                 visible_us: Quantiles::of(&visible),
                 unseen,
-                resolution_us: watched.looked_for.as_secs_f64() * 1e6 / (watched.look_count as f64).max(1.0),
+                resolution_us: watched.watched_for.as_secs_f64() * 1e6 / (watched.query_count as f64).max(1.0),
             })
             .collect(),
         lines,
@@ -107,7 +107,7 @@ fn histogram() -> Histogram<u64> {
 }
 
 fn record(histogram: &mut Histogram<u64>, nanoseconds: u128) {
-    // It grows by itself.
+    // The histogram resizes itself.
     histogram.record(nanoseconds as u64).expect("a histogram that grows takes any value");
 }
 
@@ -121,7 +121,7 @@ fn signed_us(from: Instant, to: Instant) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::freshness::watcher::Seen;
+    use crate::freshness::watcher::Sighting;
     use std::time::Duration;
 
     #[test]
@@ -135,19 +135,22 @@ mod tests {
             Acknowledged { value: 8, sent: at(50), answer: None },
             Acknowledged { value: 9, sent: at(60), answer: Some((at(70), 0)) },
         ];
-        let near =
-            vec![Seen { value: 5, when: at(8) }, Seen { value: 6, when: at(34) }, Seen { value: 9, when: at(71) }];
-        let far = vec![Seen { value: 6, when: at(90) }];
-        let watched = |seen| Watched { seen, look_count: 200, looked_for: Duration::from_millis(100) };
+        let near = vec![
+            Sighting { value: 5, when: at(8) },
+            Sighting { value: 6, when: at(34) },
+            Sighting { value: 9, when: at(71) },
+        ];
+        let far = vec![Sighting { value: 6, when: at(90) }];
+        let watched = |seen| Observations { seen, query_count: 200, watched_for: Duration::from_millis(100) };
         let (near, far) = (watched(near), watched(far));
         let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
-        let told = account(start, &rounds, &[(address(1), near), (address(2), far)]);
-        assert_eq!((told.sent, told.acknowledged, told.refused, told.unanswered), (5, 3, 1, 1));
-        let us: Vec<_> = told.lines.iter().map(|line| line.visible_us.map(|us| us as i64)).collect();
+        let freshness = account(start, &rounds, &[(address(1), near), (address(2), far)]);
+        assert_eq!((freshness.sent, freshness.acknowledged, freshness.refused, freshness.unanswered), (5, 3, 1, 1));
+        let us: Vec<_> = freshness.lines.iter().map(|line| line.visible_us.map(|us| us as i64)).collect();
         assert_eq!(us, [Some(-2_000), Some(80_000), Some(4_000), Some(60_000), Some(1_000), None]);
-        assert_eq!((told.servers[0].unseen, told.servers[1].unseen), (0, 1));
-        assert!((told.servers[0].visible_us.max - 4_000.0).abs() < 10.0, "{told:?}");
-        assert!((told.servers[0].resolution_us - 500.0).abs() < 1e-6, "{told:?}");
-        assert!((told.acknowledged_us.p50 - 10_000.0).abs() < 20.0, "{told:?}");
+        assert_eq!((freshness.servers[0].unseen, freshness.servers[1].unseen), (0, 1));
+        assert!((freshness.servers[0].visible_us.max - 4_000.0).abs() < 10.0, "{freshness:?}");
+        assert!((freshness.servers[0].resolution_us - 500.0).abs() < 1e-6, "{freshness:?}");
+        assert!((freshness.acknowledged_us.p50 - 10_000.0).abs() < 20.0, "{freshness:?}");
     }
 }

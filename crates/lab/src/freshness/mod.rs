@@ -1,59 +1,42 @@
-//! How soon an acknowledged update is seen: a probe that updates one record through one server and looks for the new
-//! value at all servers that are listed.
+//! Measures how soon an acknowledged update is visible. A probe updates one record on one server, and queries all
+//! listed servers for the new value.
 //!
 //! ```text
-//!   writer (one thread): UPDATE n -> acknowledged at a(n)      --+
-//!   watcher (one thread a server): query, query, ... -> s(n)   --+-> max(0, s(n) - a(n)) for each server and n
+//!    writer (one thread): UPDATE n -> acknowledged at a(n)      --+
+//!    watcher (one thread a server): query, query, ... -> s(n)   --+-> max(0, s(n) - a(n)) for each server and n
 //! ```
 
 mod account;
+mod probe;
 mod watcher;
 mod writer;
 
 pub use account::{Freshness, Line, ServerFreshness};
+pub use probe::Probe;
 
-use crate::workload::TsigKey;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
-use watcher::Watched;
-use wire::name::Name;
+use std::time::Instant;
+use watcher::Observations;
 use writer::Acknowledged;
 
-/// What is updated, where, and who is watched.
-#[derive(Clone, Debug)]
-pub struct Probe {
-    /// Takes the updates.
-    pub server: SocketAddr,
-    /// Are looked at.
-    pub watched: Vec<SocketAddr>,
-    /// The zone.
-    pub zone: Name,
-    /// The name whose TXT record is the probe's; it is deleted at the end.
-    pub owner: Name,
-    /// Signs the updates; `None` where the server takes them by address.
-    pub key: Option<TsigKey>,
-    /// From one update to the next.
-    pub interval: Duration,
-}
-
-/// A probe that goes on.
+/// A running probe.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningProbe {
     stop: Arc<AtomicBool>,
     writer: JoinHandle<Vec<Acknowledged>>,
-    watchers: Vec<(SocketAddr, JoinHandle<Watched>)>,
+    watchers: Vec<(SocketAddr, JoinHandle<Observations>)>,
 }
 
 impl Probe {
-    /// Starts it.
+    /// Starts the probe.
     ///
     /// # Errors
-    /// When a socket or a thread cannot be had.
-    pub fn start(&self) -> io::Result<Running> {
+    /// If a socket or a thread cannot be created.
+    pub fn start(&self) -> io::Result<RunningProbe> {
         let stop = Arc::new(AtomicBool::new(false));
         let mut watchers = Vec::new();
         for &server in &self.watched {
@@ -63,16 +46,16 @@ impl Probe {
         }
         let write = writer::new(self, Arc::clone(&stop))?;
         let writer = std::thread::Builder::new().name("freshness-write".into()).spawn(write)?;
-        Ok(Running { stop, writer, watchers })
+        Ok(RunningProbe { stop, writer, watchers })
     }
 }
 
-impl Running {
-    /// Ends it and tells what was seen, on the clock of a run that began at `start`.
+impl RunningProbe {
+    /// Stops the probe. Returns its results on the clock of a run that began at `start`.
     #[must_use]
     pub fn finish(self, start: Instant) -> Freshness {
         self.stop.store(true, Ordering::Relaxed);
-        // A thread that panicked has seen nothing.
+        // A panicked thread has no results.
         let acknowledged = self.writer.join().unwrap_or_default();
         let seen: Vec<_> =
             self.watchers.into_iter().map(|(server, thread)| (server, thread.join().unwrap_or_default())).collect();

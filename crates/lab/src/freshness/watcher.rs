@@ -1,4 +1,4 @@
-//! Asks one server for the probe's record, again and again.
+//! Queries one server for the probe's record repeatedly.
 
 use super::writer::socket_to;
 use crate::limits::{FRESHNESS_POLL, FRESHNESS_ROUNDS_MAX};
@@ -12,23 +12,23 @@ use wire::name::Name;
 use wire::number::Rtype;
 use wire::{Message, Section};
 
-/// How long one answer is waited for.
-const PATIENCE: Duration = Duration::from_millis(50);
-/// How long is looked on after the last update.
-const GRACE: Duration = Duration::from_secs(1);
+/// Timeout of a query.
+const QUERY_TIMEOUT: Duration = Duration::from_millis(50);
+/// How long to watch after the last update.
+const WATCH_AFTER: Duration = Duration::from_secs(1);
 
-/// What one watcher saw.
+/// The results of one watcher.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Watched {
-    pub(super) seen: Vec<Seen>,
-    /// How often it looked, and in which time.
-    pub(super) look_count: u64,
-    pub(super) looked_for: Duration,
+pub(super) struct Observations {
+    pub(super) seen: Vec<Sighting>,
+    /// The number of queries, and their total time.
+    pub(super) query_count: u64,
+    pub(super) watched_for: Duration,
 }
 
-/// A value that was not seen before, and when.
+/// A new value, and when it was first seen.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
+pub(super) struct Sighting {
     pub(super) value: u64,
     pub(super) when: Instant,
 }
@@ -37,33 +37,33 @@ pub(super) fn new(
     server: SocketAddr,
     owner: &Name,
     stop: Arc<AtomicBool>,
-) -> io::Result<impl FnOnce() -> Watched + Send + use<>> {
+) -> io::Result<impl FnOnce() -> Observations + Send + use<>> {
     let socket = socket_to(server)?;
-    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_read_timeout(Some(QUERY_TIMEOUT))?;
     let mut query = MessageBuilder::query(0, owner.as_ref(), Rtype::TXT).build();
     Ok(move || watch(&socket, &mut query, &stop))
 }
 
-fn watch(socket: &UdpSocket, query: &mut [u8], stop: &AtomicBool) -> Watched {
+fn watch(socket: &UdpSocket, query: &mut [u8], stop: &AtomicBool) -> Observations {
     let start = Instant::now();
-    let mut watched = Watched::default();
+    let mut observations = Observations::default();
     let mut stopped = None;
     let mut id = 0u16;
     loop {
         if stop.load(Ordering::Relaxed) {
             let since = *stopped.get_or_insert_with(Instant::now);
-            if since.elapsed() > GRACE {
-                watched.looked_for = start.elapsed();
-                return watched;
+            if since.elapsed() > WATCH_AFTER {
+                observations.watched_for = start.elapsed();
+                return observations;
             }
         }
         id = id.wrapping_add(1);
-        watched.look_count += 1;
+        observations.query_count += 1;
         query[..2].copy_from_slice(&id.to_be_bytes());
         if let Some(value) = ask(socket, query, id) {
-            let last = watched.seen.last().map_or(0, |last| last.value);
-            if value > last && watched.seen.len() < FRESHNESS_ROUNDS_MAX {
-                watched.seen.push(Seen { value, when: Instant::now() });
+            let last = observations.seen.last().map_or(0, |last| last.value);
+            if value > last && observations.seen.len() < FRESHNESS_ROUNDS_MAX {
+                observations.seen.push(Sighting { value, when: Instant::now() });
             }
         }
         std::thread::sleep(FRESHNESS_POLL);
@@ -71,7 +71,7 @@ fn watch(socket: &UdpSocket, query: &mut [u8], stop: &AtomicBool) -> Watched {
 }
 
 fn ask(socket: &UdpSocket, query: &[u8], id: u16) -> Option<u64> {
-    // A server that is down answers again later.
+    // A stopped server may come back.
     socket.send(query).ok()?;
     let mut response = [0; 1_232];
     loop {

@@ -1,8 +1,8 @@
-//! Updates the probe's record, one value after the other.
+//! Updates the probe's record with increasing values.
 
-use super::Probe;
-use crate::limits::{FRESHNESS_PATIENCE, FRESHNESS_RETRY, FRESHNESS_ROUNDS_MAX};
-use crate::workload::Signer;
+use super::probe::Probe;
+use crate::limits::{FRESHNESS_RETRY, FRESHNESS_ROUNDS_MAX, FRESHNESS_TIMEOUT};
+use load::workload::Signer;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use wire::builder::MessageBuilder;
 use wire::number::Rtype;
 
-/// Bytes of the longest update with its signature.
+/// Maximum size of a signed update.
 const UPDATE_BYTES_MAX: usize = 1_232;
 
 /// One update.
@@ -19,11 +19,11 @@ const UPDATE_BYTES_MAX: usize = 1_232;
 pub(super) struct Acknowledged {
     pub(super) value: u64,
     pub(super) sent: Instant,
-    /// When its answer came, and the RCODE; `None` when none came.
+    /// When its answer arrived, and the RCODE. `None` without an answer.
     pub(super) answer: Option<(Instant, u8)>,
 }
 
-/// A socket that talks to one server.
+/// A socket connected to one server.
 pub(super) fn socket_to(server: SocketAddr) -> io::Result<UdpSocket> {
     let any: SocketAddr = if server.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0; 16], 0).into() };
     let socket = UdpSocket::bind(any)?;
@@ -51,7 +51,7 @@ impl Writer {
     fn run(&mut self, stop: &AtomicBool) -> Vec<Acknowledged> {
         let mut rounds = Vec::new();
         let mut next = Instant::now();
-        // Values grow from run to run, so that one of an earlier run is never taken for one of this.
+        // Values increase from run to run, so that a value of an earlier run is never mistaken for a new one.
         let first = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_micros();
         while !stop.load(Ordering::Relaxed) && rounds.len() < FRESHNESS_ROUNDS_MAX {
             let value = first as u64 + rounds.len() as u64;
@@ -59,18 +59,18 @@ impl Writer {
             let answer = self.update(Some(value));
             rounds.push(Acknowledged { value, sent, answer });
             next += self.probe.interval;
-            // In small steps, so that the end of the run is not waited for.
+            // Sleeps in small steps, so that the end of the run does not have to wait.
             while Instant::now() < next && !stop.load(Ordering::Relaxed) {
                 std::thread::sleep((next - Instant::now()).min(Duration::from_millis(20)));
             }
             next = next.max(Instant::now());
         }
-        // The record goes with the probe; that it may stay does no harm.
+        // Deletes the record. A leftover does no harm.
         let _answer = self.update(None);
         rounds
     }
 
-    /// Sends one update, the same bytes again while there is no answer, as nsupdate does.
+    /// Sends one update, and repeats the same bytes without an answer, as nsupdate does.
     fn update(&mut self, value: Option<u64>) -> Option<(Instant, u8)> {
         self.id = self.id.wrapping_add(1);
         let (owner, zone) = (self.probe.owner.as_ref(), self.probe.zone.as_ref());
@@ -86,8 +86,8 @@ impl Writer {
         let id = [message[0], message[1]];
         let start = Instant::now();
         let mut response = [0; UPDATE_BYTES_MAX];
-        while start.elapsed() < FRESHNESS_PATIENCE {
-            // An error of an earlier datagram is told by the next call; the answer is what counts.
+        while start.elapsed() < FRESHNESS_TIMEOUT {
+            // The call may return the error of an earlier datagram. Only the answer counts.
             let _sent = self.socket.send(&message[..length]);
             let round = Instant::now();
             while let Some(left) = FRESHNESS_RETRY.checked_sub(round.elapsed()).filter(|left| !left.is_zero()) {

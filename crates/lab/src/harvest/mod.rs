@@ -1,5 +1,4 @@
-//! Questions asked once each of a resolver that knows nothing yet, while what it asks others is recorded: the traffic
-//! that zones are rebuilt from.
+//! Sends each question once to a cold resolver, and captures its upstream traffic. Zones are rebuilt from it.
 
 mod packets;
 mod resolver;
@@ -13,19 +12,19 @@ use wire::name::Name;
 use wire::number::{Class, Rtype};
 use wire::parse::FirstQuestion;
 
-/// Questions, none of them twice, in the order in which they came.
+/// Distinct questions in order of appearance.
 #[derive(Debug, Default)]
 pub struct Questions {
     known: HashSet<(Name, Rtype)>,
     list: Vec<(Name, Rtype)>,
-    /// Messages that have none, or none of class IN: left out.
+    /// Messages without a question of class IN. They are left out.
     pub without: u64,
-    /// Questions beyond [`HARVEST_QUESTIONS_MAX`]: left out.
+    /// Questions above [`HARVEST_QUESTIONS_MAX`]. They are left out.
     pub beyond: u64,
 }
 
 impl Questions {
-    /// Adds the question of a query; the case of its name does not count.
+    /// Adds the question of a query, ignoring the case of its name.
     pub fn add(&mut self, message: &[u8]) {
         match FirstQuestion::read(message) {
             Ok(FirstQuestion { qname, qtype, qclass: Class::IN, .. })
@@ -46,7 +45,7 @@ impl Questions {
         }
     }
 
-    /// All of them.
+    /// All questions.
     #[must_use]
     pub fn list(&self) -> &[(Name, Rtype)] {
         &self.list

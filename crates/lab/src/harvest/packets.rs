@@ -6,27 +6,27 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The head of a pcap file with times in nanoseconds.
+/// The header of a pcap file with nanosecond times.
 const MAGIC: u32 = 0xA1B2_3C4D;
 /// Packets that begin with their IP header (LINKTYPE_RAW).
 const LINK_TYPE: u32 = 101;
-/// The port of servers.
+/// The port of DNS servers.
 const DNS: u16 = 53;
 
-/// A pcap file that packets of servers are added to.
+/// A pcap file for packets from and to servers.
 pub struct PacketFile {
     out: BufWriter<File>,
-    /// Whose own clients are not of interest.
+    /// Traffic of its own clients is left out.
     resolver: SocketAddr,
-    /// Packets in it.
+    /// Number of packets.
     pub count: u64,
 }
 
 impl PacketFile {
-    /// Makes one for what a resolver asks others.
+    /// Creates a file for the upstream traffic of a resolver.
     ///
     /// # Errors
-    /// The system's.
+    /// If the file cannot be created.
     pub fn create(path: &Path, resolver: SocketAddr) -> io::Result<Self> {
         let mut out = BufWriter::new(File::create(path)?);
         for word in [MAGIC, 0x0004_0002, 0, 0, 1 << 16, LINK_TYPE] {
@@ -35,10 +35,10 @@ impl PacketFile {
         Ok(Self { out, resolver, count: 0 })
     }
 
-    /// Adds a packet from or to a server; others, and those between the resolver and its clients, are left out.
+    /// Adds a packet from or to a server. Other packets, and those between the resolver and its clients, are left out.
     ///
     /// # Errors
-    /// The system's.
+    /// If the file cannot be written.
     pub fn add(&mut self, at: SystemTime, packet: &[u8]) -> io::Result<()> {
         if !is_upstream(packet, self.resolver) {
             return Ok(());
@@ -52,17 +52,17 @@ impl PacketFile {
         self.out.write_all(packet)
     }
 
-    /// Writes what is left.
+    /// Writes buffered packets.
     ///
     /// # Errors
-    /// The system's.
+    /// If the file cannot be written.
     pub fn finish(mut self) -> io::Result<u64> {
         self.out.flush()?;
         Ok(self.count)
     }
 }
 
-/// Whether a packet goes to or comes from a server. A later fragment has no ports, so it is taken.
+/// Whether a packet is from or to a server. Later fragments have no ports and are kept.
 fn is_upstream(packet: &[u8], resolver: SocketAddr) -> bool {
     const UDP: u8 = 17;
     const TCP: u8 = 6;

@@ -1,4 +1,4 @@
-//! Asking a resolver, a few questions at a time.
+//! Sends questions to a resolver, a few at a time.
 
 use crate::limits::{HARVEST_PAYLOAD, HARVEST_SENDS};
 use std::collections::{BTreeMap, HashMap};
@@ -10,38 +10,38 @@ use wire::name::Name;
 use wire::number::Rtype;
 use wire::parse::FirstQuestion;
 
-/// What became of the questions.
+/// The results of all questions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HarvestCounts {
     /// Answers by RCODE.
     pub rcodes: BTreeMap<u8, u64>,
-    /// Questions that had no answer, although they were asked again.
+    /// Questions without an answer after all retries.
     pub unanswered: u64,
 }
 
 impl HarvestCounts {
-    /// All that is settled.
+    /// Number of finished questions.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.rcodes.values().sum::<u64>() + self.unanswered
     }
 }
 
-/// How long reading waits before time-outs are looked at.
-const LOOK: Duration = Duration::from_millis(10);
+/// Interval of the check for timeouts.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// A question on its way.
+/// A question in flight.
 struct Waiting {
     index: usize,
     since: Instant,
     sends: u32,
 }
 
-/// Asks each question (RD, DO), `in_flight` at a time; one without an answer for `timeout` is asked again, twice at
-/// most. `each` is told after every answer how many are settled, and ends it by giving false.
+/// Sends each question with RD and DO, `in_flight` at a time, and repeats it up to twice after `timeout`. `each` is
+/// called after every answer, and stops the harvest by returning false.
 ///
 /// # Errors
-/// The system's; one that says that nobody listens there counts as no answer.
+/// If a socket fails. A closed port counts as no answer.
 pub fn ask(
     resolver: SocketAddr,
     questions: &[(Name, Rtype)],
@@ -52,8 +52,8 @@ pub fn ask(
     let any: SocketAddr = if resolver.is_ipv4() { ([0; 4], 0).into() } else { ([0_u16; 8], 0).into() };
     let socket = UdpSocket::bind(any)?;
     socket.connect(resolver)?;
-    socket.set_read_timeout(Some(LOOK))?;
-    let (mut asked, mut waiting, mut next) = (HarvestCounts::default(), HashMap::new(), 0_usize);
+    socket.set_read_timeout(Some(POLL_INTERVAL))?;
+    let (mut counts, mut waiting, mut next) = (HarvestCounts::default(), HashMap::new(), 0_usize);
     let mut buffer = vec![0; usize::from(u16::MAX)];
     while next < questions.len() || !waiting.is_empty() {
         while next < questions.len() && waiting.len() < in_flight.clamp(1, usize::from(u16::MAX)) {
@@ -69,7 +69,7 @@ pub fn ask(
             Ok(length) => {
                 if let Some((id, rcode)) = answer_to(&buffer[..length], &waiting, questions) {
                     waiting.remove(&id);
-                    *asked.rcodes.entry(rcode).or_default() += 1;
+                    *counts.rcodes.entry(rcode).or_default() += 1;
                 }
             }
             Err(error) if is_silence(&error) => {}
@@ -80,18 +80,18 @@ pub fn ask(
         for id in overdue {
             let Some(mut again) = waiting.remove(&id) else { continue };
             if again.sends == HARVEST_SENDS {
-                asked.unanswered += 1;
+                counts.unanswered += 1;
                 continue;
             }
             send(&socket, id, &questions[again.index])?;
             (again.since, again.sends) = (Instant::now(), again.sends + 1);
             waiting.insert(id, again);
         }
-        if !each(&asked) {
+        if !each(&counts) {
             break;
         }
     }
-    Ok(asked)
+    Ok(counts)
 }
 
 fn send(socket: &UdpSocket, id: u16, (name, rtype): &(Name, Rtype)) -> io::Result<()> {
@@ -104,7 +104,7 @@ fn send(socket: &UdpSocket, id: u16, (name, rtype): &(Name, Rtype)) -> io::Resul
     }
 }
 
-/// The ID and RCODE of a response to a question that waits.
+/// The ID and RCODE of a response to a question in flight.
 fn answer_to(message: &[u8], waiting: &HashMap<u16, Waiting>, questions: &[(Name, Rtype)]) -> Option<(u16, u8)> {
     let header: &[u8; 12] = message.first_chunk()?;
     let id = u16::from_be_bytes([header[0], header[1]]);
@@ -114,7 +114,7 @@ fn answer_to(message: &[u8], waiting: &HashMap<u16, Waiting>, questions: &[(Name
     is_its.then_some((id, header[3] & 0x0F))
 }
 
-/// Nothing came, or nobody listens yet, or no more.
+/// Timeout, or an ICMP error because the resolver does not run.
 fn is_silence(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
     use std::thread;
 
-    /// A server that says NXDOMAIN, to `b` only when it is asked again, to `c` never.
+    /// A server that answers NXDOMAIN: for `b` only on a retry, and never for `c`.
     fn fickle() -> SocketAddr {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let address = socket.local_addr().unwrap();
@@ -141,7 +141,7 @@ mod tests {
                 }
                 buffer[2] |= 0x80;
                 buffer[3] = 3;
-                // Of another ID first: it is nobody's answer.
+                // Sends an answer with another ID first, which must be ignored.
                 let mut stray = buffer;
                 stray[0] ^= 0x55;
                 socket.send_to(&stray[..length], from).unwrap();
@@ -154,12 +154,12 @@ mod tests {
     #[test]
     fn unanswered_questions_are_retried_then_given_up() {
         let names = ["a", "b", "c", "d"].map(|name| (format!("{name}.test.").parse().unwrap(), Rtype::A));
-        let mut told = 0;
-        let asked = ask(fickle(), &names, 2, Duration::from_millis(60), |asked| {
-            told = asked.count();
+        let mut last_count = 0;
+        let counts = ask(fickle(), &names, 2, Duration::from_millis(60), |counts| {
+            last_count = counts.count();
             true
         });
-        let asked = asked.unwrap();
-        assert_eq!((asked.rcodes, asked.unanswered, told), (BTreeMap::from([(3, 3)]), 1, 4));
+        let counts = counts.unwrap();
+        assert_eq!((counts.rcodes, counts.unanswered, last_count), (BTreeMap::from([(3, 3)]), 1, 4));
     }
 }

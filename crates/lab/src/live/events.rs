@@ -1,19 +1,20 @@
-//! A run as JSON lines, for programs that follow it.
+//! Prints a run as JSON lines, for other programs.
 
-use crate::measure::Second;
-use crate::report::Validity;
+use measure::Second;
+use report::Validity;
 use serde_json::{Value, json};
 use std::fmt;
 use std::io::Write;
 use std::time::Duration;
 
-/// Where the lines go.
+/// The output of the lines.
 pub struct Events {
     out: Box<dyn Write>,
 }
 
 impl Events {
-    /// One line an event: `{"event": "second", ...}`, `note`, and at last `end`. A reader that goes away ends nothing.
+    /// Prints one line per event: `{"event": "second", ...}`, `note`, and finally `end`. A closed output does not end
+    /// the run.
     #[must_use]
     pub fn new(out: Box<dyn Write>) -> Self {
         Self { out }

@@ -1,46 +1,46 @@
-//! The run so far as Prometheus metrics, over plain HTTP.
+//! Serves the current results as Prometheus metrics over HTTP.
 
 use crate::limits::EXPORTER_WAIT_MS;
-use crate::measure::Second;
-use crate::report::Validity;
-use std::fmt::Write as _;
+use measure::Second;
+use metrics_text::{Kind, Page};
+use report::Validity;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What is answered.
+/// The page that clients get.
 #[derive(Clone, Default, Debug)]
-struct Page {
+struct Published {
     metrics: String,
-    /// Of the run that has ended.
+    /// Whether the run has ended.
     is_end: bool,
 }
 
-/// An endpoint that answers as long as the program runs.
+/// An endpoint that runs until the program exits.
 #[derive(Debug)]
 pub struct Exporter {
-    text: Arc<Mutex<Page>>,
-    /// Whether somebody has read how the run ended.
+    text: Arc<Mutex<Published>>,
+    /// Whether a client has read the final results.
     is_end_read: Arc<AtomicBool>,
     address: SocketAddr,
 }
 
 impl Exporter {
-    /// Listens.
+    /// Starts the endpoint.
     ///
     /// # Errors
-    /// When the address is taken, or no thread can be started.
+    /// If the address is in use, or the thread cannot be started.
     pub fn start(address: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         let exporter = Self { text: Arc::default(), is_end_read: Arc::default(), address: listener.local_addr()? };
         let (text, is_end_read) = (Arc::clone(&exporter.text), Arc::clone(&exporter.is_end_read));
         let serve = move || {
-            // One client at a time: it is asked a few times a minute.
+            // Serves one client at a time, which is enough for Prometheus.
             for stream in listener.incoming().filter_map(Result::ok) {
                 let page = text.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                // A client that goes away hurts nobody.
+                // A closed connection does no harm.
                 let is_read = respond(stream, &page.metrics).unwrap_or(false);
                 is_end_read.fetch_or(is_read && page.is_end, Ordering::Relaxed);
             }
@@ -49,34 +49,36 @@ impl Exporter {
         Ok(exporter)
     }
 
-    /// Where it listens.
+    /// The listen address.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
     pub(super) fn second(&self, index: u64, second: &Second, total: &Second, so_far: &Validity) {
-        let mut metrics = page(index, second, total);
-        metrics += &validity_metrics(so_far, "so far");
-        *self.text.lock().unwrap_or_else(PoisonError::into_inner) = Page { metrics, is_end: false };
+        let mut page = page(index, second, total);
+        write_validity(&mut page, so_far, "so far");
+        let published = Published { metrics: page.finish(), is_end: false };
+        *self.text.lock().unwrap_or_else(PoisonError::into_inner) = published;
     }
 
-    /// The run has ended; the figures stay, and what it is judged to be is final.
+    /// The run has ended. Publishes the final results and the verdict.
     pub(super) fn finish(&self, total: &Second, validity: &Validity) {
-        let mut page = self.text.lock().unwrap_or_else(PoisonError::into_inner);
-        let seconds = page.metrics.lines().find_map(|line| line.strip_prefix("catlab_seconds ")?.parse::<u64>().ok());
-        let mut metrics = self::page(seconds.unwrap_or(1).saturating_sub(1), &Second::default(), total);
-        metrics += &validity_metrics(validity, "of the whole run");
-        *page = Page { metrics, is_end: true };
+        let mut published = self.text.lock().unwrap_or_else(PoisonError::into_inner);
+        let seconds =
+            published.metrics.lines().find_map(|line| line.strip_prefix("catlab_seconds ")?.parse::<u64>().ok());
+        let mut page = page(seconds.unwrap_or(1).saturating_sub(1), &Second::default(), total);
+        write_validity(&mut page, validity, "of the whole run");
+        *published = Published { metrics: page.finish(), is_end: true };
     }
 
-    /// Whether somebody has read how the run ended.
+    /// Whether a client has read the final results.
     pub(super) fn is_end_read(&self) -> bool {
         self.is_end_read.load(Ordering::Relaxed)
     }
 }
 
-/// Gives whether the metrics were asked for.
+/// Answers a request. Returns whether it was for the metrics.
 fn respond(mut stream: TcpStream, page: &str) -> io::Result<bool> {
     let patience = Some(Duration::from_millis(EXPORTER_WAIT_MS));
     stream.set_read_timeout(patience)?;
@@ -95,63 +97,49 @@ fn respond(mut stream: TcpStream, page: &str) -> io::Result<bool> {
     Ok(is_metrics)
 }
 
-/// Whether the figures mean what they say, and if not, why: a series for each reason.
-fn validity_metrics(validity: &Validity, when: &str) -> String {
-    let mut text = format!(
-        "# HELP catlab_valid Whether the run is valid, {when}.\n# TYPE catlab_valid gauge\ncatlab_valid {}\n",
-        u8::from(validity.valid)
-    );
+/// Writes whether the run is valid, with one series for each reason why it is not.
+fn write_validity(page: &mut Page, validity: &Validity, when: &str) {
+    let help = format!("Whether the run is valid, {when}.");
+    page.single("catlab_valid", Kind::Gauge, &help, u8::from(validity.valid));
     if !validity.valid {
-        text += "# HELP catlab_invalid The run is INVALID, for this reason.\n# TYPE catlab_invalid gauge\n";
+        let mut family = page.family("catlab_invalid", Kind::Gauge, "The run is INVALID, for this reason.");
         for reason in &validity.reasons {
-            let reason = reason.replace('\\', r"\\").replace('"', r#"\""#).replace('\n', r"\n");
-            text += &format!("catlab_invalid{{reason=\"INVALID: {reason}\"}} 1\n");
+            family.series(&[("reason", &format!("INVALID: {reason}"))], 1);
         }
     }
-    text
 }
 
-fn page(index: u64, second: &Second, total: &Second) -> String {
-    let mut page = String::new();
-    let mut metric = |name: &str, kind: &str, help: &str, values: &[(String, f64)]| {
-        // Writing into a string cannot fail.
-        let _written = writeln!(page, "# HELP catlab_{name} {help}\n# TYPE catlab_{name} {kind}");
-        for (labels, value) in values {
-            let _written = writeln!(page, "catlab_{name}{labels} {value}");
-        }
-    };
-    let one = |value: u64| vec![(String::new(), value as f64)];
-    metric("seconds", "gauge", "Seconds of the run that are accounted for.", &one(index + 1));
-    metric("sent_total", "counter", "Queries sent.", &one(total.sent));
-    metric("answered_total", "counter", "Queries answered in time.", &one(total.answered));
-    metric("timed_out_total", "counter", "Queries not answered in time.", &one(total.timed_out));
-    metric("late_total", "counter", "Answers after the time-out.", &one(total.late));
-    metric("duplicate_total", "counter", "Second answers to a query.", &one(total.duplicate));
-    metric("mismatched_total", "counter", "Answers with another question.", &one(total.mismatched));
-    metric("stray_total", "counter", "Messages with an ID that was never sent, or none.", &one(total.stray));
-    let other = "Messages from another address than the one that was asked.";
-    metric("other_address_total", "counter", other, &one(total.other_address));
-    metric("unexpected_total", "counter", "Answers with an RCODE that was not expected.", &one(total.unexpected));
-    metric(
-        "checked_total",
-        "counter",
-        "Answers that were held against the expected ones.",
-        &one(total.checked.checked),
-    );
-    metric("wrong_total", "counter", "Of these: wrong.", &one(total.checked.wrong()));
-    let rcodes: Vec<_> = (0u16..)
-        .zip(total.rcodes)
-        .filter(|&(_, count)| count > 0)
-        .map(|(rcode, count)| (format!("{{rcode=\"{:?}\"}}", wire::number::Rcode(rcode)), count as f64))
-        .collect();
-    metric("answers_total", "counter", "Answers by RCODE.", &rcodes);
-    for (name, help, histogram) in [
-        ("latency_seconds", "From the planned time to the answer, in the last second.", &second.latency),
-        ("send_lag_seconds", "From the planned time to the sending, in the last second.", &second.send_lag),
+fn page(index: u64, second: &Second, total: &Second) -> Page {
+    let mut page = Page::default();
+    page.single("catlab_seconds", Kind::Gauge, "Seconds of the run that are accounted for.", index + 1);
+    for (name, help, value) in [
+        ("catlab_sent_total", "Queries sent.", total.sent),
+        ("catlab_answered_total", "Queries answered in time.", total.answered),
+        ("catlab_timed_out_total", "Queries not answered in time.", total.timed_out),
+        ("catlab_late_total", "Answers after the time-out.", total.late),
+        ("catlab_duplicate_total", "Further answers to answered queries.", total.duplicate),
+        ("catlab_mismatched_total", "Answers with another question.", total.mismatched),
+        ("catlab_stray_total", "Messages with an ID that was never sent, or none.", total.stray),
+        ("catlab_other_address_total", "Messages from another address than the queried one.", total.other_address),
+        ("catlab_unexpected_total", "Answers with an RCODE that was not expected.", total.unexpected),
+        ("catlab_checked_total", "Answers that were compared with the expected ones.", total.checked.checked),
+        ("catlab_wrong_total", "Of these: wrong.", total.checked.wrong()),
     ] {
-        let quantiles = [0.5, 0.9, 0.99, 0.999, 1.0]
-            .map(|q| (format!("{{quantile=\"{q}\"}}"), histogram.value_at_quantile(q) as f64 / 1e9));
-        metric(name, "gauge", help, &quantiles);
+        page.single(name, Kind::Counter, help, value);
+    }
+    let mut rcodes = page.family("catlab_answers_total", Kind::Counter, "Answers by RCODE.");
+    for (rcode, count) in (0u16..).zip(total.rcodes).filter(|&(_, count)| count > 0) {
+        rcodes.series(&[("rcode", &format!("{:?}", wire::number::Rcode(rcode)))], count);
+    }
+    for (name, help, histogram) in [
+        ("catlab_latency_seconds", "From the planned time to the answer, in the last second.", &second.latency),
+        ("catlab_send_lag_seconds", "From the planned time to the sending, in the last second.", &second.send_lag),
+    ] {
+        let mut quantiles = page.family(name, Kind::Gauge, help);
+        for quantile in [0.5, 0.9, 0.99, 0.999, 1.0] {
+            let seconds = histogram.value_at_quantile(quantile) as f64 / 1e9;
+            quantiles.series(&[("quantile", &quantile.to_string())], seconds);
+        }
     }
     page
 }

@@ -1,40 +1,48 @@
-//! Marks on the axis of time: lines that somebody appends to a file while the run goes on.
+//! Marks on the time axis: lines that are appended to a file during the run.
 
 use crate::limits::{MARK_BYTES_MAX, MARKS_MAX};
-use crate::report::Event;
+use report::Event;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::time::Instant;
 
-/// Kinds that pictures tell apart; a line that begins with none of them is a note.
+/// Kinds of marks that charts distinguish. A line with another first word is a note.
 const KINDS: [&str; 4] = ["fault", "reload", "update", "note"];
 
-/// The file, read on from where it ended when the run began.
+/// The file, read from its end at the start of the run.
 #[derive(Debug)]
 pub struct Marks {
     file: File,
-    /// A line whose end has not come.
+    /// An incomplete line.
     rest: Vec<u8>,
     seen: Vec<(Instant, String)>,
 }
 
 impl Marks {
-    /// Opens the file, and makes it when there is none.
+    /// Opens the file, and creates it if missing.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If it cannot be read.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let mut file = File::options().read(true).append(true).create(true).open(path)?;
-        file.seek(SeekFrom::End(0))?;
+        let new = File::options().read(true).append(true).create_new(true).open(path);
+        let file = match new {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let mut file = File::options().read(true).append(true).open(path)?;
+                file.seek(SeekFrom::End(0))?;
+                file
+            }
+            // A new file is read from its start. A program that waits for it may have written a line already.
+            new => new?,
+        };
         Ok(Self { file, rest: Vec::new(), seen: Vec::new() })
     }
 
-    /// Takes in what has been appended since the last call; gives the new lines.
+    /// Reads the lines that were appended since the last call.
     pub fn poll(&mut self) -> &[(Instant, String)] {
         let before = self.seen.len();
         let mut bytes = Vec::new();
-        // A file that cannot be read any more has no marks any more.
+        // If the file cannot be read, there are no further marks.
         let _gone = (&mut self.file).take(MARK_BYTES_MAX).read_to_end(&mut bytes);
         self.rest.extend(bytes);
         self.take_lines();
@@ -55,7 +63,7 @@ impl Marks {
         }
     }
 
-    /// All marks, on the clock of a run that began at `start`. At the end of the run a line needs no end of its own.
+    /// All marks on the clock of a run that began at `start`. The last line may be incomplete.
     #[must_use]
     pub fn events(mut self, start: Instant) -> Vec<Event> {
         self.poll();
@@ -96,8 +104,8 @@ mod tests {
         write!(file, "reload at the very end").unwrap();
         assert_eq!(marks.poll().len(), 0);
         let events = marks.events(start);
-        let told: Vec<_> = events.iter().map(|event| (event.kind.as_str(), event.text.as_str())).collect();
-        assert_eq!(told, [("fault", "node 2 killed"), ("note", "what is this"), ("reload", "at the very end")]);
+        let shown: Vec<_> = events.iter().map(|event| (event.kind.as_str(), event.text.as_str())).collect();
+        assert_eq!(shown, [("fault", "node 2 killed"), ("note", "what is this"), ("reload", "at the very end")]);
         assert!(events[0].at >= 0.0 && events[0].at <= events[1].at);
         std::fs::remove_file(&path).unwrap();
     }

@@ -1,7 +1,7 @@
-//! What is told while a run goes on: a view in the terminal or plain lines, JSON events, a Prometheus endpoint.
+//! Output during a run: a terminal view or plain lines, JSON events, and a Prometheus endpoint.
 //!
 //! ```text
-//!   engine --each second--> Live --> View (terminal or lines), Events (JSON lines), Exporter (HTTP)
+//!    engine --each second--> Live --> View (terminal or lines), Events (JSON lines), Exporter (HTTP)
 //! ```
 
 mod events;
@@ -14,14 +14,14 @@ pub use exporter::Exporter;
 pub use marks::Marks;
 pub use view::View;
 
-use crate::measure::Second;
-use crate::report::{Rules, Validity};
+use measure::Second;
+use report::{Rules, Validity};
 use std::time::{Duration, Instant};
 
-/// How often it is looked whether the end has been read.
-const READER_LOOK: Duration = Duration::from_millis(20);
+/// Interval of the check whether the final results were read.
+const READER_INTERVAL: Duration = Duration::from_millis(20);
 
-/// All who listen to a run.
+/// All outputs of a run.
 #[derive(Debug)]
 pub struct Live {
     view: Option<View>,
@@ -31,13 +31,13 @@ pub struct Live {
 }
 
 impl Live {
-    /// Nobody listens yet.
+    /// The outputs of a run that has not started.
     #[must_use]
     pub fn new(view: Option<View>, events: Option<Events>, exporter: Option<Exporter>, rules: Rules) -> Self {
         Self { view, events, exporter, rules }
     }
 
-    /// Tells a second that changes no more, and all so far.
+    /// Reports a completed second, and the total so far.
     pub fn second(&mut self, index: u64, second: &Second, total: &Second) {
         let validity = Validity::so_far(total, &self.rules);
         if let Some(view) = &mut self.view {
@@ -51,7 +51,7 @@ impl Live {
         }
     }
 
-    /// Tells something that happened: a mark on the axis of time.
+    /// Reports a mark.
     pub fn note(&mut self, at: Duration, text: &str) {
         if let Some(view) = &mut self.view {
             view.note(at, text);
@@ -61,7 +61,7 @@ impl Live {
         }
     }
 
-    /// Ends the view; what is printed next stands below it. The endpoint tells how it ended, as long as it is there.
+    /// Ends the view, so that later output starts below it. The endpoint serves the final results.
     pub fn finish(&mut self, total: &Second, validity: &Validity) {
         if let Some(view) = &mut self.view {
             view.finish();
@@ -74,13 +74,13 @@ impl Live {
         }
     }
 
-    /// Waits until somebody has read from the endpoint how the run ended, but not for longer than `at_most`, and not
-    /// against `stops`.
+    /// Waits until a client has read the final results from the endpoint, for at most `at_most`. Stops early if the
+    /// user asks to.
     pub fn wait_for_reader(&self, at_most: Duration, stops: &dyn Fn() -> u8) {
         let start = Instant::now();
         let is_read = || self.exporter.as_ref().is_none_or(Exporter::is_end_read);
         while !is_read() && start.elapsed() < at_most && stops() == 0 {
-            std::thread::sleep(READER_LOOK);
+            std::thread::sleep(READER_INTERVAL);
         }
     }
 }

@@ -1,24 +1,26 @@
-//! The run as a person sees it: a few lines that change in a terminal, a line a second elsewhere.
+//! The terminal view of a run: a few updated lines, or one line per second if standard error is not a terminal.
 
-use crate::measure::Second;
-use crate::report::{Validity, duration};
-use crate::say;
+use crate::eprint;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use measure::Second;
+use report::{Validity, duration};
 use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
-/// Seconds that the small drawing of p99 shows.
+/// Number of seconds in the small chart of p99.
 const SPARK_COUNT: usize = 60;
-/// Heights of that drawing, from low to high.
+/// Bars of that chart, from low to high.
 const SPARKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// The view of one run.
 #[derive(Debug)]
 pub struct View {
-    /// `None` when standard error is no terminal.
+    /// `None` if standard error is not a terminal.
     bar: Option<ProgressBar>,
     seconds_planned: u64,
+    /// A line had the reasons for which the run is invalid so far.
+    has_shown_reasons: bool,
     /// p99 of the last seconds, in nanoseconds.
     p99: VecDeque<u64>,
 }
@@ -36,15 +38,15 @@ impl View {
             bar.enable_steady_tick(Duration::from_millis(500));
             bar
         });
-        Self { bar, seconds_planned, p99: VecDeque::with_capacity(SPARK_COUNT + 1) }
+        Self { bar, seconds_planned, has_shown_reasons: false, p99: VecDeque::with_capacity(SPARK_COUNT + 1) }
     }
 
     fn bar(planned: Duration, target: ProgressDrawTarget) -> ProgressBar {
         let template = "{bar:30} {elapsed} of {len} s, {left}; seconds that are accounted for: {pos}\n{msg}";
-        // By the clock, since a second is accounted for only when its last query has had its time.
+        // By the clock, because a second is reported only after its last query could time out.
         let left = move |state: &ProgressState, out: &mut dyn fmt::Write| {
             let left = planned.saturating_sub(state.elapsed()).as_secs_f64().ceil();
-            // What cannot be drawn is left out: the terminal is no part of the run.
+            // Drawing errors are ignored, because the terminal is not part of the run.
             let _drawn = write!(out, "{left} s left");
         };
         let style = ProgressStyle::with_template(template).expect("a template that is right").with_key("left", left);
@@ -57,10 +59,10 @@ impl View {
         if self.p99.len() > SPARK_COUNT {
             self.p99.pop_front();
         }
-        let warning = if so_far.valid { String::new() } else { format!("{so_far} (so far)") };
+        let warning = self.warning(so_far);
         let Some(bar) = &self.bar else {
             let left = self.seconds_planned.saturating_sub(index + 1);
-            say(format_args!("{:>5} s  {}  {left} s left  {warning}\n", index + 1, line(second)));
+            eprint(format_args!("{:>5} s  {}  {left} s left  {warning}\n", index + 1, line(second)));
             return;
         };
         bar.set_position((index + 1).min(self.seconds_planned));
@@ -68,15 +70,25 @@ impl View {
             "this second  {}\nthe whole    {}\np99 by time  {}\n{warning}",
             line(second),
             line(total),
-            self.spark()
+            self.sparkline()
         ));
+    }
+
+    /// Whether the run is invalid so far. Without a bar, each second has its own line, and only the first such line has
+    /// the reasons.
+    fn warning(&mut self, so_far: &Validity) -> String {
+        if so_far.valid {
+            return String::new();
+        }
+        let is_repeated = self.bar.is_none() && std::mem::replace(&mut self.has_shown_reasons, true);
+        if is_repeated { "INVALID (so far)".to_owned() } else { format!("{so_far} (so far)") }
     }
 
     pub(super) fn note(&mut self, at: Duration, text: &str) {
         let text = format!("{:>5.1} s  {text}", at.as_secs_f64());
         match &self.bar {
             Some(bar) => bar.println(text),
-            None => say(format_args!("{text}\n")),
+            None => eprint(format_args!("{text}\n")),
         }
     }
 
@@ -86,12 +98,12 @@ impl View {
         }
     }
 
-    /// Heights by the logarithm, since latency spans decades.
-    fn spark(&self) -> String {
+    /// Heights on a logarithmic scale, because latency spans decades.
+    fn sparkline(&self) -> String {
         let log = |&ns: &u64| (ns.max(1) as f64).ln();
         let low = self.p99.iter().map(log).fold(f64::INFINITY, f64::min);
         let high = self.p99.iter().map(log).fold(0.0, f64::max);
-        // Under a factor of two everything is flat.
+        // Differences below a factor of two are drawn flat.
         let span = (high - low).max(std::f64::consts::LN_2);
         let height = |ns| (((log(ns) - low) / span) * 7.0).round() as usize;
         let drawn: String = self.p99.iter().map(|ns| SPARKS[height(ns).min(7)]).collect();
@@ -128,7 +140,7 @@ mod tests {
         let terminal = InMemoryTerm::new(24, 160);
         let planned = Duration::from_secs(3_600);
         let target = ProgressDrawTarget::term_like_with_hz(Box::new(terminal.clone()), 20);
-        let mut view = View { bar: Some(View::bar(planned, target)), seconds_planned: 3_600, p99: VecDeque::new() };
+        let mut view = View { bar: Some(View::bar(planned, target)), ..View::new(false, planned) };
         let mut second = Second::default();
         (second.timed_out, second.connection_lost) = (3, 4);
         second.sent(10, 40);
@@ -142,13 +154,23 @@ mod tests {
         let left: u64 = rest.split_once(" s left").unwrap().0.parse().unwrap();
         assert!((3_000..=3_600).contains(&left), "{shown}");
         for line in ["this second", "the whole"] {
-            let told = shown.lines().find(|own| own.starts_with(line)).unwrap();
-            let words: Vec<_> = told.split_whitespace().collect();
+            let row = shown.lines().find(|own| own.starts_with(line)).unwrap();
+            let words: Vec<_> = row.split_whitespace().collect();
             let of = |word: &str| words[words.iter().position(|own| *own == word).unwrap() + 1];
             assert_eq!((of("lost"), of("out"), of("p50")), ("7", "3)", "100"), "{shown}");
         }
         view.finish();
         assert_eq!(terminal.contents(), "", "it leaves nothing behind");
+    }
+
+    #[test]
+    fn lines_give_the_reasons_of_an_invalid_run_once() {
+        let mut view = View::new(false, Duration::from_secs(4));
+        let valid = Validity { valid: true, reasons: Vec::new() };
+        let invalid = Validity { valid: false, reasons: vec!["queries left late".to_owned()] };
+        assert_eq!(view.warning(&valid), "");
+        assert!(view.warning(&invalid).contains("queries left late"));
+        assert_eq!(view.warning(&invalid), "INVALID (so far)");
     }
 
     #[test]
@@ -162,6 +184,6 @@ mod tests {
             total.merge(&second);
             view.second(index as u64, &second, &total, &Validity { valid: true, reasons: Vec::new() });
         }
-        assert!(view.spark().starts_with("▁▁█▁  100 us to 50.0 ms"), "{}", view.spark());
+        assert!(view.sparkline().starts_with("▁▁█▁  100 us to 50.0 ms"), "{}", view.sparkline());
     }
 }

@@ -1,7 +1,7 @@
-//! A control group, version 1 or 2: CPU, memory, the time that its quota held it back, and its processes.
+//! A control group, version 1 or 2: CPU, memory, throttling by its quota, and its processes.
 
-use super::Reading;
 use super::members::Members;
+use super::reading::Reading;
 use crate::limits::{CGROUPS_READ_MAX, WATCHED_PROCESSES_MAX};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,20 +13,20 @@ use std::time::Instant;
 /// Where control groups are mounted.
 const ROOT: &str = "/sys/fs/cgroup";
 
-/// A control group that is watched.
+/// A monitored control group.
 #[derive(Debug)]
 pub struct Cgroup {
     name: String,
-    /// Folders that hold its files: one in version 2, one for each controller in version 1.
+    /// Its folders: one in version 2, one per controller in version 1.
     folders: Vec<PathBuf>,
     members: Members,
 }
 
 impl Cgroup {
-    /// The group of this name, such as `/system.slice/nsd.service`.
+    /// The group with this name, such as `/system.slice/nsd.service`.
     ///
     /// # Errors
-    /// When there is none.
+    /// If it does not exist.
     pub(super) fn new(name: &str) -> io::Result<Self> {
         let name = name.strip_prefix(ROOT).unwrap_or(name).trim_matches('/');
         let controllers = ["", "cpu", "cpuacct", "cpu,cpuacct", "memory"];
@@ -41,18 +41,15 @@ impl Cgroup {
         }
     }
 
-    /// The group whose CPU quota a process is under.
-    pub(super) fn of_process(pid: u32) -> Option<Self> {
+    /// The group of a process for this controller. The quota is in that for `cpu`.
+    pub(super) fn of_process(pid: u32, controller: &str) -> Option<Self> {
         let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-        // `4:cpu,cpuacct:/name` in version 1, `0::/name` in version 2.
-        let name = |is_wanted: fn(&str) -> bool| {
-            groups.lines().find_map(|line| {
-                let (controllers, name) = line.split_once(':')?.1.split_once(':')?;
-                is_wanted(controllers).then_some(name)
-            })
-        };
-        let is_cpu = |controllers: &str| controllers.split(',').any(|controller| controller == "cpu");
-        Self::new(name(is_cpu).or_else(|| name(str::is_empty))?).ok()
+        Self::new(group_name(&groups, controller)?).ok()
+    }
+
+    /// The group with the memory of a process. None for the root group, which has that of the whole machine.
+    pub(super) fn with_memory_of(pid: u32) -> Option<Self> {
+        Self::of_process(pid, "memory").filter(|group| group.name != "/")
     }
 
     pub(super) fn read(&mut self) -> io::Result<Reading> {
@@ -63,24 +60,38 @@ impl Cgroup {
         let cpu_v1 = self.file("cpuacct.usage").and_then(|text| text.trim().parse::<f64>().ok());
         let cpu_v2 = self.field("cpu.stat", "usage_usec");
         let cpu_group = cpu_v2.map(|us| us / 1e6).or(cpu_v1.map(|ns| ns / 1e9));
-        let memory = self.file("memory.current").or_else(|| self.file("memory.usage_in_bytes"));
-        let memory = memory.and_then(|text| text.trim().parse().ok());
+        let memory = self.memory_bytes();
         let throttled_seconds = self.throttled_seconds();
         let members = self.members.read(&pids(&self.folders))?;
         Ok(Reading {
-            // What the group says counts processes that have ended, and the page cache; without it, what they say.
+            // The group's counters include exited processes and the page cache. Without them, use those of the
+            // processes.
             cpu_seconds: cpu_group.or(members.cpu_seconds),
             cpu_at: cpu_group.map(|_| cpu_at).or(members.cpu_at),
             rss_bytes: memory.or(members.rss_bytes),
+            group_memory_bytes: memory,
+            kernel_memory_bytes: self.kernel_memory_bytes(),
             throttled_seconds,
             ..members
         })
     }
 
-    /// Time that the quota held it back so far; `None` without a quota of its own.
+    /// Time throttled by the quota so far. `None` without its own quota.
     pub(super) fn throttled_seconds(&self) -> Option<f64> {
         let v2 = self.field("cpu.stat", "throttled_usec").map(|us| us / 1e6);
         v2.or_else(|| self.field("cpu.stat", "throttled_time").map(|ns| ns / 1e9))
+    }
+
+    /// Memory of the group, with the page cache.
+    pub(super) fn memory_bytes(&self) -> Option<u64> {
+        let memory = self.file("memory.current").or_else(|| self.file("memory.usage_in_bytes"));
+        memory.and_then(|text| text.trim().parse().ok())
+    }
+
+    /// Memory that the kernel keeps for the group: sockets, page tables, stacks.
+    pub(super) fn kernel_memory_bytes(&self) -> Option<u64> {
+        let v1 = self.file("memory.kmem.usage_in_bytes").and_then(|text| text.trim().parse().ok());
+        v1.or_else(|| self.field("memory.stat", "kernel").map(|bytes| bytes as u64))
     }
 
     fn file(&self, name: &str) -> Option<String> {
@@ -93,7 +104,18 @@ impl Cgroup {
     }
 }
 
-/// Processes in these groups and in those below them.
+/// The name of a group in `/proc/PID/cgroup`: `4:cpu,cpuacct:/name` in version 1, `0::/name` in version 2.
+fn group_name<'a>(groups: &'a str, controller: &str) -> Option<&'a str> {
+    let name = |is_wanted: &dyn Fn(&str) -> bool| {
+        groups.lines().find_map(|line| {
+            let (controllers, name) = line.split_once(':')?.1.split_once(':')?;
+            is_wanted(controllers).then_some(name)
+        })
+    };
+    name(&|controllers| controllers.split(',').any(|own| own == controller)).or_else(|| name(&str::is_empty))
+}
+
+/// Processes in these groups and their subgroups.
 fn pids(folders: &[PathBuf]) -> BTreeSet<u32> {
     let mut found = BTreeSet::new();
     let mut unread = folders.to_vec();
@@ -115,5 +137,19 @@ fn pids(folders: &[PathBuf]) -> BTreeSet<u32> {
 impl fmt::Display for Cgroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "cgroup {}", self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_group_of_each_controller_is_found() {
+        let groups = "8:pids:/\n4:memory:/lab/server\n3:cpu,cpuacct:/quota\n0::/unified\n";
+        assert_eq!(group_name(groups, "memory"), Some("/lab/server"));
+        assert_eq!(group_name(groups, "cpu"), Some("/quota"));
+        assert_eq!(group_name(groups, "blkio"), Some("/unified"));
+        assert_eq!(group_name("4:memory:/a\n", "cpu"), None);
     }
 }

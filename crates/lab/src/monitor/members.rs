@@ -1,6 +1,6 @@
-//! Processes that are watched together: those of a control group, or one with all that it started.
+//! Processes that are monitored together: those of a control group, or a process with its descendants.
 
-use super::Reading;
+use super::reading::Reading;
 use super::sockets::Sockets;
 use crate::limits::WATCHED_PROCESSES_MAX;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,57 +8,57 @@ use std::fs;
 use std::io;
 use std::time::Instant;
 
-/// Clock ticks of a second in the figures of `/proc`: 100 on every Linux (proc_pid_stat(5), `USER_HZ`).
+/// Clock ticks per second in `/proc`: 100 on every Linux (proc_pid_stat(5), `USER_HZ`).
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// See the module.
+/// Processes that are monitored together.
 #[derive(Default, Debug)]
 pub(super) struct Members {
-    /// What each had used when it was last looked at.
-    known: BTreeMap<u32, Used>,
-    /// All so far. A process that ended takes nothing of it away.
-    total: Used,
+    /// The counters of each process at the last sample.
+    known: BTreeMap<u32, Counters>,
+    /// The total so far, including exited processes.
+    total: Counters,
     sockets: Sockets,
 }
 
-/// What only grows as long as a process lives.
+/// Counters that only increase while a process runs.
 #[derive(Clone, Copy, Default, Debug)]
-struct Used {
+struct Counters {
     ticks: u64,
     voluntary: u64,
     involuntary: u64,
 }
 
-impl Used {
-    fn grow(&mut self, before: Self, now: Self) {
-        // A thread that ended took its switches with it.
+impl Counters {
+    fn add_increments(&mut self, before: Self, now: Self) {
+        // The counter drops by the switches of exited threads.
         self.ticks += now.ticks.saturating_sub(before.ticks);
         self.voluntary += now.voluntary.saturating_sub(before.voluntary);
         self.involuntary += now.involuntary.saturating_sub(before.involuntary);
     }
 }
 
-/// One process at one moment.
-struct Seen {
-    used: Used,
+/// One process at one time.
+struct ProcessFigures {
+    used: Counters,
     threads: u64,
     rss_bytes: u64,
 }
 
 impl Members {
-    /// Reads them all. One that ends meanwhile is left out.
+    /// Reads all processes. Processes that exit meanwhile are left out.
     ///
     /// # Errors
-    /// When their sockets may not be seen.
+    /// If their sockets may not be read.
     pub(super) fn read(&mut self, pids: &BTreeSet<u32>) -> io::Result<Reading> {
         let mut known = BTreeMap::new();
         let (mut threads, mut rss_bytes) = (0, 0);
         let cpu_at = Instant::now();
         for &pid in pids {
-            let Ok(seen) = Seen::read(pid) else { continue };
-            // One that is new has begun since the look before.
+            let Ok(seen) = ProcessFigures::read(pid) else { continue };
+            // A new process started after the last sample.
             let before = self.known.get(&pid).copied().unwrap_or_default();
-            self.total.grow(before, seen.used);
+            self.total.add_increments(before, seen.used);
             known.insert(pid, seen.used);
             threads += seen.threads;
             rss_bytes += seen.rss_bytes;
@@ -78,15 +78,15 @@ impl Members {
     }
 }
 
-impl Seen {
+impl ProcessFigures {
     fn read(pid: u32) -> io::Result<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-        // Fields 14, 15 and 20 of proc_pid_stat(5); the second is a name in brackets that may hold anything.
+        // Fields 14, 15 and 20 of proc_pid_stat(5). The second field is a name in brackets with arbitrary characters.
         let fields: Vec<&str> = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace().collect();
         let field =
             |number: usize| fields.get(number - 3).and_then(|text| text.parse::<u64>().ok()).unwrap_or_default();
         let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
-        let mut used = Used { ticks: field(14) + field(15), ..Used::default() };
+        let mut used = Counters { ticks: field(14) + field(15), ..Counters::default() };
         for task in fs::read_dir(format!("/proc/{pid}/task"))? {
             // A thread may end between the two calls.
             let Ok(status) = fs::read_to_string(task?.path().join("status")) else { continue };
@@ -102,7 +102,7 @@ fn line(status: &str, label: &str) -> Option<u64> {
     status.lines().find_map(|line| line.strip_prefix(label)?.split_ascii_whitespace().next()?.parse().ok())
 }
 
-/// A process and what it started, and what those started, as far as they live.
+/// A process and its running descendants.
 pub(super) fn family(pid: u32) -> BTreeSet<u32> {
     let mut found = BTreeSet::from([pid]);
     let mut unasked = vec![pid];
@@ -116,7 +116,7 @@ pub(super) fn family(pid: u32) -> BTreeSet<u32> {
     found
 }
 
-/// By each of its threads (proc_tid_children(5)); none where the kernel does not tell.
+/// The children of each of its threads (proc_tid_children(5)). Empty if the kernel does not report them.
 fn children(pid: u32) -> Vec<u32> {
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     let lists = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("children")).ok());

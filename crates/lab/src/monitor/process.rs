@@ -1,28 +1,35 @@
-//! A process with all that it started: CPU, memory, threads, switches, its control group's throttling, its sockets.
+//! A process with its descendants: CPU, memory, threads, context switches, throttling, sockets.
 
-use super::Reading;
 use super::cgroup::Cgroup;
 use super::members::{Members, family};
+use super::reading::Reading;
 use std::fmt;
 use std::fs;
 use std::io;
 
-/// A process that is watched.
+/// A monitored process.
 #[derive(Debug)]
 pub struct Process {
     pid: u32,
-    /// The group whose quota holds it back; `None` where there is none.
+    /// The group with its CPU quota, if any.
     cgroup: Option<Cgroup>,
+    /// The group with its memory, if it is not the root group.
+    memory_group: Option<Cgroup>,
     members: Members,
 }
 
 impl Process {
-    /// The process with this id.
+    /// The process with this ID.
     ///
     /// # Errors
-    /// When there is none.
+    /// If it does not exist.
     pub(super) fn new(pid: u32) -> io::Result<Self> {
-        let process = Self { pid, cgroup: Cgroup::of_process(pid), members: Members::default() };
+        let process = Self {
+            pid,
+            cgroup: Cgroup::of_process(pid, "cpu"),
+            memory_group: Cgroup::with_memory_of(pid),
+            members: Members::default(),
+        };
         process.look()?;
         Ok(process)
     }
@@ -31,10 +38,16 @@ impl Process {
         self.look()?;
         let reading = self.members.read(&family(self.pid))?;
         let throttled_seconds = self.cgroup.as_ref().and_then(Cgroup::throttled_seconds);
-        Ok(Reading { throttled_seconds, ..reading })
+        let group = self.memory_group.as_ref();
+        Ok(Reading {
+            throttled_seconds,
+            kernel_memory_bytes: group.and_then(Cgroup::kernel_memory_bytes),
+            group_memory_bytes: group.and_then(Cgroup::memory_bytes),
+            ..reading
+        })
     }
 
-    /// Whether it is there. One that has ended and that nobody has waited for yet has no memory any more.
+    /// Fails if the process does not run. A zombie has no memory.
     fn look(&self) -> io::Result<()> {
         fs::read_to_string(format!("/proc/{}/stat", self.pid)).map(|_| ())
     }
@@ -64,14 +77,14 @@ mod tests {
         assert!(before.tcp_states.get("ESTABLISHED").is_some_and(|&count| count >= 3), "{before:?}");
         assert!(before.rss_bytes.unwrap() > 1 << 20 && before.threads.unwrap() >= 2, "{before:?}");
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
-        // More than any default buffer holds: the kernel throws the rest away.
+        // Exceeds any default buffer, so the kernel drops the rest.
         for _ in 0..4_000 {
             sender.send_to(&[0; 1_000], socket.local_addr().unwrap()).unwrap();
         }
         let used = |now: &Reading| now.cpu_seconds.unwrap() - before.cpu_seconds.unwrap();
         let start = Instant::now();
         let mut after = process.read().unwrap();
-        // On a machine that does other things too it takes longer.
+        // A busy machine takes longer.
         while used(&after) < 0.05 && start.elapsed().as_secs() < 10 {
             after = process.read().unwrap();
         }
@@ -82,7 +95,7 @@ mod tests {
 
     #[test]
     fn child_processes_count_even_after_exit() {
-        // The shell becomes the second one; the first is its child, which works for a while and ends.
+        // The shell becomes the second `sleep`. Its child, the first one, works for a while and exits.
         let work = "(n=0; while [ $n -lt 400000 ]; do n=$((n + 1)); done; exec sleep 60) & exec sleep 60";
         let mut child = Command::new("sh").args(["-c", work]).spawn().unwrap();
         let mut process = Process::new(child.id()).unwrap();
@@ -104,7 +117,7 @@ mod tests {
             panic!("one child");
         };
         assert!(Command::new("kill").arg(grandchild.to_string()).status().unwrap().success());
-        // Its parent, which waits for nobody, keeps its name: it has no threads that count any more, and no memory.
+        // The parent does not wait for its child, so the child becomes a zombie without threads and memory.
         let memory = reading.rss_bytes.unwrap();
         while !patience(reading.rss_bytes.unwrap() < memory) {
             reading = process.read().unwrap();

@@ -1,7 +1,8 @@
-//! A Prometheus endpoint, read over plain HTTP: what any server's metrics say beside ours.
+//! Reads a Prometheus endpoint over HTTP.
 
-use super::Reading;
-use crate::limits::{METRICS_BODY_BYTES_MAX, METRICS_MAX, METRICS_TIMEOUT_MS};
+use super::reading::Reading;
+use crate::limits::{METRICS_BODY_BYTES_MAX, METRICS_TIMEOUT_MS};
+use report::limits::METRICS_MAX;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -16,7 +17,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// From `http://127.0.0.1:8054/metrics`; the host is an address, so that nothing has to be resolved.
+    /// Parses `http://127.0.0.1:8054/metrics`. The host must be an address, so that no name is resolved.
     pub(super) fn new(url: &str) -> Option<Self> {
         let (address, path) = url.strip_prefix("http://")?.split_once('/')?;
         let address = address.parse().ok().or_else(|| Some(SocketAddr::new(address.parse().ok()?, 80)))?;
@@ -28,7 +29,7 @@ impl Endpoint {
         let mut stream = TcpStream::connect_timeout(&self.address, patience)?;
         stream.set_read_timeout(Some(patience))?;
         stream.set_write_timeout(Some(patience))?;
-        // HTTP/1.0: the end of the connection is the end of the body, in one piece.
+        // With HTTP/1.0, the body ends with the connection and has no chunks.
         let request = format!("GET {} HTTP/1.0\r\nHost: {}\r\nAccept: text/plain\r\n\r\n", self.path, self.address);
         stream.write_all(request.as_bytes())?;
         let mut bytes = Vec::new();
@@ -49,8 +50,8 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// Reads the text format: a name with its labels, a number, perhaps a time. The first [`METRICS_MAX`] count, without
-/// the buckets of histograms.
+/// Parses the text format: name with labels, number and optional time. Keeps the first [`METRICS_MAX`], without
+/// histogram buckets.
 fn parse(body: &str) -> BTreeMap<String, f64> {
     let lines = body.lines().filter(|line| !line.starts_with('#') && !line.contains("_bucket{"));
     let pair = |line: &str| {

@@ -1,17 +1,18 @@
-//! A thread that reads all sources at even distances.
+//! A thread that reads all sources at regular intervals.
 
-use super::{Reading, Source};
+use super::reading::Reading;
+use super::source::Source;
 use crate::limits::SAMPLES_MAX;
-use crate::report::Sample;
+use report::Sample;
 use std::collections::BTreeMap;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// One source's reading at one moment, or why there is none.
+/// A reading of one source, or why there is none.
 type Entry = (Instant, usize, Result<Reading, String>);
 
-/// The watch while it goes on.
+/// A running monitor.
 #[derive(Debug)]
 pub struct Monitor {
     names: Vec<String>,
@@ -20,10 +21,10 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Reads all sources at once, and again after each interval.
+    /// Reads all sources now, and again after each interval.
     ///
     /// # Errors
-    /// When no thread can be started.
+    /// If the thread cannot be started.
     pub fn start(mut sources: Vec<Source>, interval: Duration) -> std::io::Result<Self> {
         let names = sources.iter().map(Source::to_string).collect();
         let (stop, stopped) = channel();
@@ -41,7 +42,7 @@ impl Monitor {
                         entries.push((Instant::now(), index, reading));
                     }
                 }
-                // An interval that was missed is left out: the distances stay even.
+                // Missed intervals are skipped, so that the times stay regular.
                 while next <= Instant::now() {
                     next += interval;
                 }
@@ -54,42 +55,42 @@ impl Monitor {
         Ok(Self { names, stop, thread })
     }
 
-    /// Ends the watch and tells what was seen, on the clock of a run that began at `start`.
+    /// Stops the monitor. Returns the samples on the clock of a run that began at `start`.
     #[must_use]
     pub fn finish(self, start: Instant) -> Vec<Sample> {
-        // The thread waits for nothing else, so it hears this at once.
+        // The thread reacts at once.
         let _heard = self.stop.send(());
         samples(&self.names, self.thread.join().unwrap_or_default(), start)
     }
 }
 
-/// What the entries say, on the clock of a run that began at `start`.
+/// Converts entries to samples on the clock of a run that began at `start`.
 fn samples(names: &[String], entries: Vec<Entry>, start: Instant) -> Vec<Sample> {
     let mut last: Vec<Option<(Instant, Reading)>> = vec![None; names.len()];
     let mut samples = Vec::with_capacity(entries.len());
     for (read, index, reading) in entries {
-        // CPU time is held against the time between the moments at which it was read, not at which all was.
+        // CPU time refers to the time at which it was read, not to the end of the reading.
         let when = reading.as_ref().ok().and_then(|reading| reading.cpu_at).unwrap_or(read);
         let at = match when.checked_duration_since(start) {
             Some(since) => since.as_secs_f64(),
             None => -start.duration_since(when).as_secs_f64(),
         };
-        let told = match reading {
+        let values = match reading {
             Ok(reading) => {
                 let before = last[index].replace((when, reading.clone()));
                 sample(reading, when, before.as_ref())
             }
             Err(error) => Sample { error: Some(error), ..Sample::default() },
         };
-        samples.push(Sample { at, source: names[index].clone(), ..told });
+        samples.push(Sample { at, source: names[index].clone(), ..values });
     }
     samples
 }
 
-/// What a reading says beside the one before it; counters of the first say nothing.
+/// Computes a sample from two readings. The first reading has no increments.
 fn sample(reading: Reading, when: Instant, last: Option<&(Instant, Reading)>) -> Sample {
     let since = |pick: fn(&Reading) -> Option<f64>| Some((pick(&reading)? - pick(&last?.1)?).max(0.0));
-    // A thread that ended took its counts with it.
+    // The counter drops by the counts of exited threads.
     let more = |pick: fn(&Reading) -> Option<u64>| Some(pick(&reading)?.saturating_sub(pick(&last?.1)?));
     let seconds = last.map_or(1.0, |(then, _)| when.duration_since(*then).as_secs_f64().max(1e-9));
     let cpu_cores = since(|reading| reading.cpu_seconds).map(|used| used / seconds);
@@ -100,6 +101,10 @@ fn sample(reading: Reading, when: Instant, last: Option<&(Instant, Reading)>) ->
     Sample {
         cpu_cores,
         rss_bytes: reading.rss_bytes.map(|bytes| bytes as f64),
+        kernel_memory_bytes: reading.kernel_memory_bytes.map(|bytes| bytes as f64),
+        group_memory_bytes: reading.group_memory_bytes.map(|bytes| bytes as f64),
+        tcp_memory_bytes: reading.tcp_memory_bytes.map(|bytes| bytes as f64),
+        udp_memory_bytes: reading.udp_memory_bytes.map(|bytes| bytes as f64),
         threads: reading.threads,
         voluntary_switches,
         involuntary_switches,
@@ -111,7 +116,7 @@ fn sample(reading: Reading, when: Instant, last: Option<&(Instant, Reading)>) ->
     }
 }
 
-/// Leaves of the metrics those that differ from the ones before: most never change, and a run may be long.
+/// Keeps only metrics that differ from the previous sample. Most never change, and a run may be long.
 fn keep_changes(metrics: &mut BTreeMap<String, f64>, before: &mut BTreeMap<String, f64>) {
     metrics.retain(|name, value| before.insert(name.clone(), *value) != Some(*value));
 }
@@ -120,7 +125,7 @@ fn keep_changes(metrics: &mut BTreeMap<String, f64>, before: &mut BTreeMap<Strin
 mod tests {
     use super::*;
 
-    // A busy machine may let a thread wait; no more than the order of things is asked of the clock.
+    // A busy machine may delay a thread, so only the order of times is checked.
     const PAUSE: Duration = Duration::from_millis(600);
 
     #[test]
@@ -143,15 +148,15 @@ mod tests {
     fn a_slow_sample_does_not_distort_core_counts() {
         let start = Instant::now();
         let after = |ms| start + Duration::from_millis(ms);
-        // A server that uses one core all the time; the tables of sockets took 300 ms, then 10, then 200.
+        // A server that uses one core all the time. Reading the sockets took 300, 10 and 200 ms.
         let entry = |cpu_ms: u64, read_ms: u64| {
             let cpu_seconds = Some(cpu_ms as f64 / 1e3);
             (after(read_ms), 0, Ok(Reading { cpu_seconds, cpu_at: Some(after(cpu_ms)), ..Reading::default() }))
         };
         let entries = vec![entry(0, 300), entry(500, 510), entry(1_000, 1_200)];
         let samples = samples(&["pid 1".to_owned()], entries, start);
-        let told: Vec<_> = samples.iter().map(|sample| (sample.at, sample.cpu_cores)).collect();
-        assert_eq!(told, [(0.0, None), (0.5, Some(1.0)), (1.0, Some(1.0))]);
+        let usage: Vec<_> = samples.iter().map(|sample| (sample.at, sample.cpu_cores)).collect();
+        assert_eq!(usage, [(0.0, None), (0.5, Some(1.0)), (1.0, Some(1.0))]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
-//! The sockets of processes, as `/proc/PID/net` lists them: what several of them share counts once.
+//! The sockets of processes from `/proc/PID/net`. Shared sockets count once.
 
-use super::Reading;
+use super::reading::Reading;
+use super::socket_memory::SocketMemory;
 use crate::limits::{DESCRIPTORS_READ_MAX, SOCKETS_AGE_MAX};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -25,30 +26,30 @@ const TCP_STATES: [&str; 12] = [
 /// The number of `LISTEN`.
 const LISTEN: usize = 10;
 
-/// Which sockets belong to the processes: looked up seldom, since they may have many thousands of descriptors.
+/// The sockets of the processes. Refreshed rarely, because there may be thousands of descriptors.
 #[derive(Default, Debug)]
 pub(super) struct Sockets {
-    /// Whose they are.
+    /// The processes.
     pids: BTreeSet<u32>,
     namespaces: Vec<Namespace>,
     age: u32,
 }
 
-/// The sockets in one network namespace, all of which are in one table.
+/// The sockets in one network namespace. They are all in one table.
 #[derive(Debug)]
 struct Namespace {
-    /// One of the processes in it.
+    /// One of its processes.
     pid: u32,
     inodes: BTreeSet<u64>,
-    /// Ports that they listen on: connections of a closed socket have no inode, but their port.
+    /// Listening ports. Connections of closed sockets have no inode, but a port.
     ports: BTreeSet<u16>,
 }
 
 impl Sockets {
-    /// Those of these processes.
+    /// Reads the sockets of these processes.
     ///
     /// # Errors
-    /// When they may not be seen.
+    /// If they may not be read.
     pub(super) fn read(&mut self, pids: &BTreeSet<u32>, reading: &mut Reading) -> io::Result<()> {
         if self.age >= SOCKETS_AGE_MAX || self.pids != *pids {
             self.find(pids)?;
@@ -56,7 +57,7 @@ impl Sockets {
         self.age += 1;
         for namespace in &self.namespaces {
             match namespace.read(reading) {
-                // The process whose table it was has ended: another one's is looked for.
+                // The process whose table was read has exited. Another process is chosen next time.
                 Err(error) if has_ended(&error) => self.age = SOCKETS_AGE_MAX,
                 read => read?,
             }
@@ -94,7 +95,7 @@ fn find_inodes(pid: u32) -> io::Result<(PathBuf, BTreeSet<u64>)> {
     let name = fs::read_link(format!("/proc/{pid}/ns/net"))?;
     let mut inodes = BTreeSet::new();
     for descriptor in fs::read_dir(format!("/proc/{pid}/fd"))?.take(DESCRIPTORS_READ_MAX) {
-        // `socket:[12345]`; a descriptor may be closed between the two calls.
+        // `socket:[12345]`. A descriptor may be closed between the two calls.
         let Ok(target) = fs::read_link(descriptor?.path()) else { continue };
         let number = target.to_str().and_then(|text| text.strip_prefix("socket:[")?.strip_suffix(']'));
         inodes.extend(number.and_then(|text| text.parse::<u64>().ok()));
@@ -102,7 +103,7 @@ fn find_inodes(pid: u32) -> io::Result<(PathBuf, BTreeSet<u64>)> {
     Ok((name, inodes))
 }
 
-/// What reading the files of a process says that is no more, or is about to be.
+/// Whether the error shows that a process has exited or is exiting.
 fn has_ended(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || matches!(error.raw_os_error(), Some(libc::ESRCH | libc::EINVAL))
 }
@@ -117,6 +118,8 @@ impl Namespace {
         let rows = self.rows("udp")?;
         let drops: u64 = rows.iter().filter(|row| self.inodes.contains(&row.inode)).map(|row| row.drops).sum();
         *reading.udp_drops.get_or_insert(0) += drops;
+        let memory = SocketMemory::read(self.pid)?;
+        (reading.tcp_memory_bytes, reading.udp_memory_bytes) = (memory.tcp_bytes, memory.udp_bytes);
         Ok(())
     }
 
@@ -127,7 +130,7 @@ impl Namespace {
         Ok(())
     }
 
-    /// Over IPv4 and IPv6.
+    /// The rows for IPv4 and IPv6.
     fn rows(&self, protocol: &str) -> io::Result<Vec<Row>> {
         let mut rows = Vec::new();
         for table in [protocol.to_owned(), format!("{protocol}6")] {
@@ -156,7 +159,7 @@ impl Row {
         let port = u16::from_str_radix(fields.nth(1)?.rsplit_once(':')?.1, 16).ok()?;
         let state = usize::from_str_radix(fields.nth(1)?, 16).ok()?;
         let inode = fields.nth(5)?.parse().ok()?;
-        // The last column of a UDP line; of a TCP line it is something else, and not read.
+        // The last column of a UDP line. In a TCP line it has another meaning and is ignored.
         let drops = fields.next_back().and_then(|text| text.parse().ok()).unwrap_or_default();
         Some(Self { port, state, inode, drops })
     }

@@ -1,30 +1,30 @@
-//! What is watched, as the command line names it.
+//! The values of `--monitor`.
 
-use super::Reading;
 use super::cgroup::Cgroup;
 use super::process::Process;
 use super::prometheus::Endpoint;
+use super::reading::Reading;
 use std::fmt;
 use std::io;
 use std::str::FromStr;
 
-/// Something that is read at intervals.
+/// A monitored source.
 #[derive(Debug)]
 pub enum Source {
-    /// A process, by its id.
-    Process(Process),
+    /// A process, by its ID.
+    Process(Box<Process>),
     /// A control group, version 1 or 2, by its folder.
     Cgroup(Cgroup),
     /// A Prometheus endpoint.
     Prometheus(Endpoint),
 }
 
-/// Why a word names nothing that can be watched.
+/// Why a value cannot be monitored.
 #[derive(Debug)]
 pub enum SourceError {
-    /// It is none of the three forms.
+    /// The value has none of the three forms.
     Form(String),
-    /// What it names cannot be read.
+    /// The source cannot be read.
     Unreadable(String, io::Error),
 }
 
@@ -38,7 +38,7 @@ impl FromStr for Source {
         let (kind, rest) = text.split_once(':').unwrap_or(("pid", text));
         let unreadable = |error| SourceError::Unreadable(text.to_owned(), error);
         match (kind, rest.parse()) {
-            ("pid", Ok(pid)) => Process::new(pid).map(Self::Process).map_err(unreadable),
+            ("pid", Ok(pid)) => Process::new(pid).map(Box::new).map(Self::Process).map_err(unreadable),
             ("cgroup", _) => Cgroup::new(rest).map(Self::Cgroup).map_err(unreadable),
             _ => Err(SourceError::Form(text.to_owned())),
         }
@@ -63,10 +63,10 @@ impl fmt::Display for SourceError {
 impl std::error::Error for SourceError {}
 
 impl Source {
-    /// Reads it once.
+    /// Reads the source once.
     ///
     /// # Errors
-    /// When it is gone, or does not answer in time.
+    /// If it no longer exists, or does not answer in time.
     pub fn read(&mut self) -> io::Result<Reading> {
         match self {
             Self::Process(process) => process.read(),

@@ -1,93 +1,93 @@
-//! What a link does, measured through it, beside what was asked of it.
+//! Measures a link from both of its ends, and compares the result with the request.
 
 mod probe;
 
-use crate::Net;
-use crate::Quantiles;
 use crate::delay::{Rate, Rtt, Shape};
+use crate::{Net, Quantiles};
 use probe::{Probe, Udp};
 use serde::Serialize;
 use std::fmt;
 use std::io;
 use std::time::Duration;
 
-/// How much is measured.
+/// How much a check measures.
 #[derive(Clone, Copy, Debug)]
 pub struct CheckPlan {
-    /// Datagrams that are sent and sent back.
+    /// Number of datagrams to send. Each is sent back.
     pub udp_count: u32,
-    /// Time between two of them.
+    /// Time between two datagrams.
     pub spacing: Duration,
-    /// Exchanges on one TCP connection.
+    /// Number of exchanges on one TCP connection.
     pub tcp_count: u32,
-    /// How long a limited rate is filled; zero leaves it out.
+    /// How long to fill a limited rate. Zero skips this measurement.
     pub rate_for: Duration,
-    /// How long what is late is waited for, beyond twice what was asked, before it counts as lost.
-    pub patience: Duration,
+    /// How long to wait for late packets beyond twice the requested round trip. Then they count as lost.
+    pub timeout: Duration,
 }
 
 impl CheckPlan {
-    /// Before a run: a quarter of a second and a round trip or two.
-    pub const SHORT: Self = Self {
+    /// The short check before a run: a quarter of a second and a few round trips.
+    pub const QUICK: Self = Self {
         udp_count: 50,
         spacing: Duration::from_millis(4),
         tcp_count: 5,
         rate_for: Duration::ZERO,
-        patience: Duration::from_secs(1),
+        timeout: Duration::from_secs(1),
     };
-    /// All of it.
-    pub const WHOLE: Self = Self {
+    /// The full check.
+    pub const FULL: Self = Self {
         udp_count: 1_000,
         spacing: Duration::from_millis(2),
         tcp_count: 50,
         rate_for: Duration::from_millis(500),
-        patience: Duration::from_secs(2),
+        timeout: Duration::from_secs(2),
     };
 }
 
-/// What was found of a group's link.
+/// The result for the link of one group.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Checked {
-    /// The group.
+pub struct LinkCheck {
+    /// Name of the group.
     pub group: String,
-    /// What carries its packets.
+    /// The mechanism that carries the packets.
     pub mechanism: &'static str,
     /// Datagrams sent.
     pub sent: u32,
-    /// Those that came back.
+    /// Datagrams that came back.
     pub came_back: u32,
-    /// Those that came back sooner than asked: none may.
+    /// Datagrams that came back earlier than requested. This must be 0.
     pub early: u32,
     /// Round trips of datagrams.
     pub udp_rtt_us: Quantiles,
-    /// The same beyond the round trip that was asked for their client.
+    /// Round trips of datagrams, less the requested round trip of their client.
     pub udp_excess_us: Quantiles,
-    /// Round trips of exchanges on TCP beyond what was asked; a lost segment costs a time-out of TCP.
+    /// Round trips of TCP exchanges, less the requested round trip. A lost segment costs a TCP timeout.
     pub tcp_excess_us: Option<Quantiles>,
-    /// What jitter and a limited rate add to a small datagram on average.
+    /// Average delay that jitter and a limited rate add to a small datagram.
     pub expected_excess_us: f64,
-    /// The share of round trips that was to be lost: in either direction.
+    /// The requested share of lost round trips, over both directions.
     pub loss_configured: f64,
-    /// The share that was.
+    /// The measured share.
     pub loss_found: f64,
-    /// The rate that was asked, in bits a second.
+    /// The requested rate, in bits per second.
     pub rate_configured: Option<u64>,
-    /// The rate that was reached while it was filled.
+    /// The measured rate.
     pub rate_found: Option<f64>,
-    /// What is not as it was asked.
+    /// Differences from the request that are too large.
     pub complaints: Vec<String>,
 }
 
-/// Bytes of a probe's datagram with its heads.
+/// Bytes of a probe's datagram with its headers.
 const PROBE_BYTES: u64 = probe::PAYLOAD_BYTES as u64 + 28;
 
 /// Measures the link of a group.
 ///
 /// # Errors
-/// Nothing can be sent through it.
-pub fn check(net: &Net, index: usize, plan: &CheckPlan) -> io::Result<Checked> {
+///
+/// Nothing can be sent through the link.
+pub fn check(net: &Net, index: usize, plan: &CheckPlan) -> io::Result<LinkCheck> {
     let group = &net.plan().groups[index];
-    let probe = Probe { net, index, patience: plan.patience };
+    let probe = Probe { net, index, timeout: plan.timeout };
     let Udp { mut rtts_us, mut excess_us, early, sent } = probe.udp(plan.udp_count, plan.spacing)?;
     let mut tcp_us = probe.tcp(plan.tcp_count);
     let rate_found = match group.shape.rate {
@@ -96,7 +96,7 @@ pub fn check(net: &Net, index: usize, plan: &CheckPlan) -> io::Result<Checked> {
     };
     let came_back = rtts_us.len() as u32;
     let through = 1.0 - group.shape.loss.share;
-    let mut checked = Checked {
+    let mut checked = LinkCheck {
         group: group.name.clone(),
         mechanism: net.mechanism_of(index),
         sent,
@@ -112,7 +112,7 @@ pub fn check(net: &Net, index: usize, plan: &CheckPlan) -> io::Result<Checked> {
         rate_found,
         complaints: Vec::new(),
     };
-    checked.complaints = checked.judge(&group.shape);
+    checked.complaints = checked.find_deviations(&group.shape);
     if let Err(error) = tcp_us
         && group.shape.loss.share == 0.0
     {
@@ -130,9 +130,9 @@ fn expected_excess_us(shape: &Shape) -> f64 {
     jitter + sending
 }
 
-impl Checked {
-    /// What is not as asked, with bounds that a link on a machine with a core free keeps.
-    fn judge(&self, shape: &Shape) -> Vec<String> {
+impl LinkCheck {
+    /// Differences from the request. The limits are those that a link keeps on a machine with a free core.
+    fn find_deviations(&self, shape: &Shape) -> Vec<String> {
         let mut complaints = Vec::new();
         let asks_delay = !matches!(shape.rtt, Rtt::Constant(Duration::ZERO)) || !shape.jitter.is_zero();
         if self.came_back == 0 && asks_delay {
@@ -146,7 +146,7 @@ impl Checked {
         if self.came_back > 0 && excess_us > bound_us {
             complaints.push(format!("half of the datagrams were more than {excess_us:.0} us late"));
         }
-        // Four deviations of the share; packets of a burst are lost together.
+        // Four standard deviations of the share. Packets of a burst are lost together.
         let variance = self.loss_configured * (1.0 - self.loss_configured) / f64::from(self.sent.max(1));
         let deviation = (variance * (2.0 * shape.loss.burst).max(1.0)).sqrt();
         let least = if self.loss_configured == 0.0 { 0.0 } else { 2.0 / f64::from(self.sent.max(1)) };
@@ -157,17 +157,17 @@ impl Checked {
                 100.0 * self.loss_configured
             ));
         }
-        if let (Some(asked), Some(found)) = (self.rate_configured, self.rate_found) {
-            let asked = asked as f64 * (1.0 - shape.loss.share);
-            if (found / asked - 1.0).abs() > 0.05 + deviation {
-                complaints.push(format!("reached {:.3} Mbit/s of {:.3}", found / 1e6, asked / 1e6));
+        if let (Some(requested), Some(found)) = (self.rate_configured, self.rate_found) {
+            let requested = requested as f64 * (1.0 - shape.loss.share);
+            if (found / requested - 1.0).abs() > 0.05 + deviation {
+                complaints.push(format!("reached {:.3} Mbit/s of {:.3}", found / 1e6, requested / 1e6));
             }
         }
         complaints
     }
 }
 
-impl fmt::Display for Checked {
+impl fmt::Display for LinkCheck {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { group, mechanism, sent, came_back, early, .. } = self;
         writeln!(out, "{group} ({mechanism}): {came_back} of {sent} datagrams came back, {early} too early")?;
@@ -180,10 +180,10 @@ impl fmt::Display for Checked {
         if let Some(tcp) = self.tcp_excess_us {
             writeln!(out, "  TCP extra delay     {tcp}")?;
         }
-        let (found, asked) = (100.0 * self.loss_found, 100.0 * self.loss_configured);
-        write!(out, "  round trips lost    {found:.2} %, configured {asked:.2} %")?;
-        if let (Some(asked), Some(found)) = (self.rate_configured, self.rate_found) {
-            write!(out, "\n  rate                {:.3} Mbit/s, configured {:.3}", found / 1e6, asked as f64 / 1e6)?;
+        let (found, requested) = (100.0 * self.loss_found, 100.0 * self.loss_configured);
+        write!(out, "  round trips lost    {found:.2} %, configured {requested:.2} %")?;
+        if let (Some(requested), Some(found)) = (self.rate_configured, self.rate_found) {
+            write!(out, "\n  rate                {:.3} Mbit/s, configured {:.3}", found / 1e6, requested as f64 / 1e6)?;
         }
         for complaint in &self.complaints {
             write!(out, "\n  NOT AS CONFIGURED: {complaint}")?;
@@ -196,9 +196,9 @@ impl fmt::Display for Checked {
 mod tests {
     use super::*;
 
-    fn found(came_back: u32, early: u32, excess_us: f64) -> Checked {
+    fn found(came_back: u32, early: u32, excess_us: f64) -> LinkCheck {
         let flat = |us| Quantiles { q1: us, median: us, q3: us, p99: us, max: us };
-        Checked {
+        LinkCheck {
             group: "a".into(),
             mechanism: "relay",
             sent: 1_000,
@@ -219,27 +219,27 @@ mod tests {
     #[test]
     fn only_deviations_are_reported() {
         let shape = Shape::constant(Duration::from_millis(20));
-        assert!(found(1_000, 0, 120.0).judge(&shape).is_empty());
-        assert!(found(1_000, 1, 120.0).judge(&shape)[0].contains("too early"));
-        assert!(found(1_000, 0, 1_200.0).judge(&shape)[0].contains("late"));
-        assert!(found(999, 0, 120.0).judge(&shape)[0].contains("lost"));
-        let slow = Checked { rate_found: Some(800_000.0), ..found(1_000, 0, 120.0) };
-        assert!(slow.judge(&shape)[0].contains("Mbit/s"));
-        let asked = Checked { loss_configured: 0.1, ..found(885, 0, 120.0) };
-        assert!(asked.judge(&shape).is_empty());
-        assert!(Checked { loss_configured: 0.1, ..found(800, 0, 120.0) }.judge(&shape)[0].contains("lost"));
+        assert!(found(1_000, 0, 120.0).find_deviations(&shape).is_empty());
+        assert!(found(1_000, 1, 120.0).find_deviations(&shape)[0].contains("too early"));
+        assert!(found(1_000, 0, 1_200.0).find_deviations(&shape)[0].contains("late"));
+        assert!(found(999, 0, 120.0).find_deviations(&shape)[0].contains("lost"));
+        let slow = LinkCheck { rate_found: Some(800_000.0), ..found(1_000, 0, 120.0) };
+        assert!(slow.find_deviations(&shape)[0].contains("Mbit/s"));
+        let as_configured = LinkCheck { loss_configured: 0.1, ..found(885, 0, 120.0) };
+        assert!(as_configured.find_deviations(&shape).is_empty());
+        assert!(LinkCheck { loss_configured: 0.1, ..found(800, 0, 120.0) }.find_deviations(&shape)[0].contains("lost"));
     }
 
     #[test]
-    fn a_delay_of_which_nothing_came_back_was_not_measured() {
-        let nothing = Shape { loss: crate::delay::Loss { share: 1.0, burst: 1.0 }, ..Shape::constant(Duration::ZERO) };
-        let lost = Checked { loss_configured: 1.0, rate_configured: None, ..found(0, 0, 0.0) };
-        assert!(lost.judge(&nothing).is_empty(), "a loss of all that was asked is as asked");
+    fn a_delay_without_responses_is_not_measured() {
+        let all_lost = Shape { loss: crate::delay::Loss { share: 1.0, burst: 1.0 }, ..Shape::constant(Duration::ZERO) };
+        let lost = LinkCheck { loss_configured: 1.0, rate_configured: None, ..found(0, 0, 0.0) };
+        assert!(lost.find_deviations(&all_lost).is_empty(), "all packets are lost, as configured");
         assert!(lost.to_string().contains("not measured"), "{lost}");
-        let delayed = Shape { rtt: Rtt::Constant(Duration::from_millis(20)), ..nothing.clone() };
-        assert!(lost.judge(&delayed)[0].contains("could not be measured"));
-        let shaken = Shape { jitter: Duration::from_millis(1), ..nothing };
-        assert!(lost.judge(&shaken)[0].contains("could not be measured"));
+        let delayed = Shape { rtt: Rtt::Constant(Duration::from_millis(20)), ..all_lost.clone() };
+        assert!(lost.find_deviations(&delayed)[0].contains("could not be measured"));
+        let jittered = Shape { jitter: Duration::from_millis(1), ..all_lost };
+        assert!(lost.find_deviations(&jittered)[0].contains("could not be measured"));
     }
 
     #[test]
@@ -247,7 +247,7 @@ mod tests {
         let rate = Some(Rate { bits: 64_000, queue_bytes: 1_000 });
         let jitter = Duration::from_millis(2);
         let shape = Shape { jitter, rate, ..Shape::constant(jitter) };
-        // 60 bytes take 7.5 ms at 64 kbit/s, each way; of jitter the half.
+        // 60 bytes take 7.5 ms at 64 kbit/s, each way. Half of the jitter is added on average.
         assert_eq!(PROBE_BYTES, 60);
         assert!((expected_excess_us(&shape) - 16_000.0).abs() < 1e-6);
     }

@@ -1,7 +1,7 @@
-//! What is sent through a link to measure it.
+//! The traffic that measures a link.
 
 use crate::limits::CHECKED_ADDRESSES_MAX;
-use crate::net::has_ipv6;
+use crate::namespace::has_ipv6;
 use crate::plan::{HUB_V4, HUB_V6, address_of};
 use crate::{Net, system};
 use std::io::{self, ErrorKind, Read, Write};
@@ -10,21 +10,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Bytes of a probe: its number, and none that say anything.
+/// Bytes of a probe: its number and padding.
 pub(super) const PAYLOAD_BYTES: usize = 32;
-/// The same of those that fill a rate.
+/// Bytes of a datagram that fills a rate.
 const FILLING_BYTES: usize = 1_400;
-/// How long an echo waits before it looks whether it is still wanted.
+/// How often an echo thread checks whether it should end.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The link of a group.
 pub(super) struct Probe<'n> {
     pub(super) net: &'n Net,
     pub(super) index: usize,
-    pub(super) patience: Duration,
+    pub(super) timeout: Duration,
 }
 
-/// What datagrams told.
+/// Result of the datagram measurement.
 pub(super) struct Udp {
     pub(super) rtts_us: Vec<f64>,
     pub(super) excess_us: Vec<f64>,
@@ -33,9 +33,9 @@ pub(super) struct Udp {
 }
 
 /// A client that sends probes.
-struct Source {
+struct ProbeClient {
     socket: UdpSocket,
-    asked: Duration,
+    requested: Duration,
 }
 
 impl Probe<'_> {
@@ -50,21 +50,21 @@ impl Probe<'_> {
         let is_done = AtomicBool::new(false);
         let (rtts, sent) = thread::scope(|scope| {
             echoes.iter().for_each(|socket| drop(scope.spawn(|| echo(socket, &is_done))));
-            let told = self.exchange(&sources, count, spacing);
+            let round_trips = self.exchange(&sources, count, spacing);
             is_done.store(true, Ordering::Relaxed);
-            told
+            round_trips
         })?;
         let micros = |duration: Duration| duration.as_secs_f64() * 1e6;
         Ok(Udp {
-            early: rtts.iter().filter(|(asked, rtt)| rtt < asked).count() as u32,
-            excess_us: rtts.iter().map(|(asked, rtt)| micros(*rtt) - micros(*asked)).collect(),
+            early: rtts.iter().filter(|(requested, rtt)| rtt < requested).count() as u32,
+            excess_us: rtts.iter().map(|(requested, rtt)| micros(*rtt) - micros(*requested)).collect(),
             rtts_us: rtts.iter().map(|(_, rtt)| micros(*rtt)).collect(),
             sent,
         })
     }
 
     /// Sockets of the group's first clients, of both families.
-    fn sources(&self, echoes: &[UdpSocket]) -> io::Result<Vec<Source>> {
+    fn sources(&self, echoes: &[UdpSocket]) -> io::Result<Vec<ProbeClient>> {
         let plan = self.net.plan();
         let shape = &plan.groups[self.index].shape;
         let numbers = if shape.rtt.is_constant() { 1 } else { (CHECKED_ADDRESSES_MAX / 2) as u16 };
@@ -74,29 +74,29 @@ impl Probe<'_> {
                 let socket = self.net.groups()[self.index].inside(|| UdpSocket::bind((address, 0)))?;
                 socket.connect(echo.local_addr()?)?;
                 socket.set_read_timeout(Some(LOOK))?;
-                sources.push(Source { socket, asked: shape.rtt.of(address, plan.seed_of(self.index)) });
+                sources.push(ProbeClient { socket, requested: shape.rtt.of(address, plan.seed_of(self.index)) });
             }
         }
         Ok(sources)
     }
 
-    /// What was asked and how long it took of each datagram that came back, and how many were sent.
+    /// Requested and measured round trip of each datagram that came back, and the number of datagrams sent.
     fn exchange(
         &self,
-        sources: &[Source],
+        sources: &[ProbeClient],
         count: u32,
         spacing: Duration,
     ) -> io::Result<(Vec<(Duration, Duration)>, u32)> {
-        let patience = self.patience(sources.iter().map(|source| source.asked).max().unwrap_or_default());
+        let timeout = self.timeout(sources.iter().map(|source| source.requested).max().unwrap_or_default());
         let origin = Instant::now();
         let last_sent = origin + spacing * count;
         thread::scope(|scope| {
             let receivers: Vec<_> = sources
                 .iter()
                 .enumerate()
-                .map(|(place, source)| {
-                    let wanted = (place..count as usize).step_by(sources.len()).count();
-                    scope.spawn(move || receive(source, origin, wanted, last_sent + patience))
+                .map(|(index, source)| {
+                    let expected_count = (index..count as usize).step_by(sources.len()).count();
+                    scope.spawn(move || receive(source, origin, expected_count, last_sent + timeout))
                 })
                 .collect();
             let mut sent = 0;
@@ -107,22 +107,22 @@ impl Probe<'_> {
                 sources[number as usize % sources.len()].socket.send(&bytes)?;
                 sent += 1;
             }
-            let told = receivers.into_iter().flat_map(|receiver| receiver.join().unwrap_or_default());
-            Ok((told.collect(), sent))
+            let round_trips = receivers.into_iter().flat_map(|receiver| receiver.join().unwrap_or_default());
+            Ok((round_trips.collect(), sent))
         })
     }
 
-    /// The time after which what did not come is lost: twice what was asked, and more as the plan has it.
-    fn patience(&self, asked: Duration) -> Duration {
-        2 * (asked + self.net.plan().groups[self.index].shape.jitter) + self.patience
+    /// After this time a datagram counts as lost.
+    fn timeout(&self, requested: Duration) -> Duration {
+        2 * (requested + self.net.plan().groups[self.index].shape.jitter) + self.timeout
     }
 
-    /// Round trips on one connection beyond what was asked, in us.
+    /// Round trips on one connection less the requested round trip, in us.
     pub(super) fn tcp(&self, count: u32) -> io::Result<Vec<f64>> {
         let plan = self.net.plan();
         let address = address_of(self.index, 1)[0];
-        let asked = plan.groups[self.index].shape.rtt.of(address, plan.seed_of(self.index));
-        let patience = self.patience(asked) + Duration::from_secs(5);
+        let requested = plan.groups[self.index].shape.rtt.of(address, plan.seed_of(self.index));
+        let timeout = self.timeout(requested) + Duration::from_secs(5);
         let listener = self.net.hub().inside(|| TcpListener::bind((HUB_V4, 0)))?;
         listener.set_nonblocking(true)?;
         let server = listener.local_addr()?;
@@ -130,41 +130,41 @@ impl Probe<'_> {
         thread::scope(|scope| {
             let is_done = &is_done;
             scope.spawn(move || echo_stream(&listener, is_done));
-            let told = self.net.groups()[self.index].inside(|| exchange_stream(server, count, patience));
+            let round_trips = self.net.groups()[self.index].inside(|| exchange_stream(server, count, timeout));
             is_done.store(true, Ordering::Relaxed);
-            Ok(told?.iter().map(|rtt| (rtt.as_secs_f64() - asked.as_secs_f64()) * 1e6).collect())
+            Ok(round_trips?.iter().map(|rtt| (rtt.as_secs_f64() - requested.as_secs_f64()) * 1e6).collect())
         })
     }
 
-    /// The rate at which datagrams arrive that are sent faster than the link lets through; `None` if too few arrive.
+    /// The rate at which datagrams arrive if more are sent than the link lets through. `None` if too few arrive.
     pub(super) fn rate(&self, bits: u64, during: Duration) -> io::Result<Option<f64>> {
         let sink = self.net.hub().inside(|| UdpSocket::bind((HUB_V4, 0)))?;
         let plan = self.net.plan();
         let address = address_of(self.index, 1)[0];
-        let asked = plan.groups[self.index].shape.rtt.of(address, plan.seed_of(self.index));
-        // What is in the queue at the end takes its time as well.
-        sink.set_read_timeout(Some(self.patience(asked)))?;
+        let requested = plan.groups[self.index].shape.rtt.of(address, plan.seed_of(self.index));
+        // Datagrams that are still in the queue at the end need time too.
+        sink.set_read_timeout(Some(self.timeout(requested)))?;
         let socket = self.net.groups()[self.index].inside(|| UdpSocket::bind((address, 0)))?;
         socket.connect(sink.local_addr()?)?;
         let heads = 28;
         let per_second = 1.25 * bits as f64 / (8.0 * (FILLING_BYTES + heads) as f64);
-        // At a slow rate, long enough for a hundred.
+        // At a slow rate, long enough for 100 datagrams.
         let during = during.max(Duration::from_secs_f64((100.0 / per_second).min(10.0)));
         thread::scope(|scope| {
             let arrivals = scope.spawn(|| count_arrivals(&sink));
             let (begin, mut sent) = (Instant::now(), 0_u64);
             while begin.elapsed() < during {
-                let wanted = (begin.elapsed().as_secs_f64() * per_second) as u64 + 1;
-                while sent < wanted && begin.elapsed() < during {
-                    // One that the kernel has no room for is one that is sent too much.
+                let expected_count = (begin.elapsed().as_secs_f64() * per_second) as u64 + 1;
+                while sent < expected_count && begin.elapsed() < during {
+                    // A full buffer in the kernel is fine: more is sent than needed.
                     let _refused = socket.send(&[0; FILLING_BYTES]);
                     sent += 1;
                 }
                 thread::sleep(Duration::from_micros(500));
             }
-            let (count, took) = arrivals.join().unwrap_or_default();
+            let (count, elapsed) = arrivals.join().unwrap_or_default();
             let bytes = count.saturating_sub(1) * (FILLING_BYTES + heads) as u64;
-            Ok((count > 10).then(|| bytes as f64 * 8.0 / took.as_secs_f64()))
+            Ok((count > 10).then(|| bytes as f64 * 8.0 / elapsed.as_secs_f64()))
         })
     }
 }
@@ -181,9 +181,9 @@ fn count_arrivals(sink: &UdpSocket) -> (u64, Duration) {
     (count, times.map_or(Duration::ZERO, |(first, last)| last - first))
 }
 
-/// Sends back what comes.
+/// Sends back all datagrams.
 fn echo(socket: &UdpSocket, is_done: &AtomicBool) {
-    system::be_on_time();
+    system::make_timers_exact();
     let _set = socket.set_read_timeout(Some(LOOK));
     let mut bytes = [0; 2_048];
     while !is_done.load(Ordering::Relaxed) {
@@ -193,22 +193,23 @@ fn echo(socket: &UdpSocket, is_done: &AtomicBool) {
     }
 }
 
-/// What was asked and how long it took, until so many have come or the time is over.
-fn receive(source: &Source, origin: Instant, wanted: usize, until: Instant) -> Vec<(Duration, Duration)> {
-    system::be_on_time();
-    let mut told = Vec::with_capacity(wanted);
+/// Receives datagrams until `expected_count` have arrived or the time is over. Returns requested and measured round
+/// trips.
+fn receive(source: &ProbeClient, origin: Instant, expected_count: usize, until: Instant) -> Vec<(Duration, Duration)> {
+    system::make_timers_exact();
+    let mut round_trips = Vec::with_capacity(expected_count);
     let mut bytes = [0; PAYLOAD_BYTES];
-    while told.len() < wanted && Instant::now() < until {
+    while round_trips.len() < expected_count && Instant::now() < until {
         if let Ok(PAYLOAD_BYTES) = source.socket.recv(&mut bytes) {
             let now = origin.elapsed();
             let sent_ns = bytes[..8].iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
-            told.push((source.asked, now.saturating_sub(Duration::from_nanos(sent_ns))));
+            round_trips.push((source.requested, now.saturating_sub(Duration::from_nanos(sent_ns))));
         }
     }
-    told
+    round_trips
 }
 
-/// Sends back what comes on one connection.
+/// Sends back all data of one connection.
 fn echo_stream(listener: &TcpListener, is_done: &AtomicBool) {
     let stream = loop {
         match listener.accept() {
@@ -217,7 +218,7 @@ fn echo_stream(listener: &TcpListener, is_done: &AtomicBool) {
             Err(_) => thread::sleep(Duration::from_millis(1)),
         }
     };
-    system::be_on_time();
+    system::make_timers_exact();
     let set = stream.set_nonblocking(false).and(stream.set_nodelay(true)).and(stream.set_read_timeout(Some(LOOK)));
     let mut bytes = [0; PAYLOAD_BYTES];
     while set.is_ok() && !is_done.load(Ordering::Relaxed) {
@@ -234,17 +235,17 @@ fn echo_stream(listener: &TcpListener, is_done: &AtomicBool) {
     }
 }
 
-fn exchange_stream(server: SocketAddr, count: u32, patience: Duration) -> io::Result<Vec<Duration>> {
-    let mut stream = TcpStream::connect_timeout(&server, patience)?;
+fn exchange_stream(server: SocketAddr, count: u32, timeout: Duration) -> io::Result<Vec<Duration>> {
+    let mut stream = TcpStream::connect_timeout(&server, timeout)?;
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(patience))?;
+    stream.set_read_timeout(Some(timeout))?;
     let mut bytes = [0; PAYLOAD_BYTES];
-    let mut told = Vec::new();
+    let mut round_trips = Vec::new();
     for _ in 0..count {
         let begin = Instant::now();
         stream.write_all(&bytes)?;
         stream.read_exact(&mut bytes)?;
-        told.push(begin.elapsed());
+        round_trips.push(begin.elapsed());
     }
-    Ok(told)
+    Ok(round_trips)
 }

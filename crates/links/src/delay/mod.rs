@@ -1,5 +1,5 @@
-//! One direction of a link, without clock, socket or thread: packets go in with the time of their arrival, and come out
-//! when they are due.
+//! One direction of a link, without clock, socket or thread. Packets go in with their arrival time and come out when
+//! they are due.
 
 mod shape;
 #[cfg(test)]
@@ -14,40 +14,40 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Which end of a packet is the client.
+/// The direction of a packet. It tells which address is the client's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
-    /// From the clients to the hub: the source.
+    /// From the clients to the hub: the source is the client.
     Up,
-    /// From the hub to the clients: the destination.
+    /// From the hub to the clients: the destination is the client.
     Down,
 }
 
-/// What became of packets.
+/// Counts of packets.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize)]
 pub struct Counts {
     /// Packets that came in.
     pub packets: u64,
-    /// Their bytes, from the head of IP on.
+    /// Their bytes, from the IP header on.
     pub bytes: u64,
     /// Packets that went out.
     pub delivered: u64,
-    /// Packets that were lost as asked.
+    /// Packets lost by the configured loss.
     pub lost: u64,
-    /// Packets that found the queue of the limited rate full.
+    /// Packets dropped because the queue of the limited rate was full.
     pub dropped_by_rate: u64,
-    /// Packets for which the link itself had no room.
+    /// Packets dropped because the link itself was full.
     pub dropped_by_room: u64,
-    /// Packets that are held now; at the end, those that were on their way.
+    /// Packets in the link now. At the end: packets that were still on their way.
     pub held: u64,
-    /// The most packets that were held at once.
+    /// The largest value of `held`.
     pub held_max: u64,
 }
 
 /// A packet that is due.
 #[derive(Debug)]
-pub struct Due {
-    /// When it was to go out, in ns.
+pub struct DuePacket {
+    /// The planned time, in ns.
     pub at_ns: u64,
     /// The packet. Give it back to [`Line::recycle`].
     pub bytes: Vec<u8>,
@@ -64,18 +64,18 @@ pub struct Line {
     direction: Direction,
     seed: u64,
     random: Random,
-    /// Whether Gilbert's state is the one that loses.
+    /// The state of Gilbert's model: true in the state that loses packets.
     loses: bool,
-    /// When the limited rate has passed on all that it has accepted.
+    /// When the limited rate has sent all accepted packets.
     free_at_ns: u64,
-    /// When it goes out, in the order of arrival among equals, and where its bytes are.
+    /// Due time, order of arrival, and index of the bytes.
     due: BinaryHeap<Reverse<(u64, u64, usize)>>,
-    held: Vec<QueuedPacket>,
-    vacant: Vec<usize>,
+    packets: Vec<QueuedPacket>,
+    free_slots: Vec<usize>,
     spare: Vec<Vec<u8>>,
     bytes_held: usize,
     arrivals: u64,
-    /// Of each client with packets here: how many, and when the last goes out.
+    /// For each client with packets in the link: their number, and the due time of the last one.
     clients: HashMap<IpAddr, (u32, u64)>,
     counts: Counts,
 }
@@ -87,10 +87,11 @@ struct QueuedPacket {
 }
 
 impl Line {
-    /// A direction that holds nothing. The seed of round trips is the same for both directions, that of losses is not.
+    /// An empty line. Both directions must use the same seed: it decides the round trips. Losses also depend on the
+    /// direction.
     #[must_use]
     pub fn new(shape: Shape, direction: Direction, seed: u64) -> Self {
-        // No client has the address that this is a number of.
+        // No client address has this number.
         let random = Random::new(seed, direction as u128);
         Self {
             shape,
@@ -100,8 +101,8 @@ impl Line {
             loses: false,
             free_at_ns: 0,
             due: BinaryHeap::new(),
-            held: Vec::new(),
-            vacant: Vec::new(),
+            packets: Vec::new(),
+            free_slots: Vec::new(),
             spare: Vec::new(),
             bytes_held: 0,
             arrivals: 0,
@@ -110,13 +111,13 @@ impl Line {
         }
     }
 
-    /// What became of packets so far.
+    /// The counts so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
         Counts { held: self.due.len() as u64, ..self.counts }
     }
 
-    /// Takes a packet that arrived, and decides what becomes of it.
+    /// Takes a packet that arrived, and decides whether and when it leaves.
     pub fn handle_packet(&mut self, bytes: &[u8], now_ns: u64) {
         self.counts.packets += 1;
         self.counts.bytes += bytes.len() as u64;
@@ -133,24 +134,24 @@ impl Line {
             self.counts.dropped_by_rate += 1;
             return;
         };
-        // What is no IP has no client: it takes the way of the address of zeroes.
+        // A packet that is not IP has no client. It counts as from the address 0.0.0.0.
         let client = client_of(bytes, self.direction).unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
         let one_way = self.shape.rtt.of(client, self.seed).as_nanos() as u64 / 2;
         let jitter = (self.shape.jitter.as_nanos() as u64 / 2) as f64;
         let added = if jitter > 0.0 { (self.random.share() * jitter) as u64 } else { 0 };
-        self.hold(client, bytes, sent_ns + one_way + added);
+        self.enqueue(client, bytes, sent_ns + one_way + added);
     }
 
-    /// The next packet that is due, if one is.
-    pub fn poll_due(&mut self, now_ns: u64) -> Option<Due> {
-        let &Reverse((at_ns, _, place)) = self.due.peek()?;
+    /// Returns the next packet that is due.
+    pub fn poll_due(&mut self, now_ns: u64) -> Option<DuePacket> {
+        let &Reverse((at_ns, _, slot)) = self.due.peek()?;
         if at_ns > now_ns {
             return None;
         }
         self.due.pop();
-        let held = &mut self.held[place];
-        let (client, bytes) = (held.client, std::mem::take(&mut held.bytes));
-        self.vacant.push(place);
+        let packet = &mut self.packets[slot];
+        let (client, bytes) = (packet.client, std::mem::take(&mut packet.bytes));
+        self.free_slots.push(slot);
         self.bytes_held -= bytes.len();
         if let Some((count, _)) = self.clients.get_mut(&client) {
             *count -= 1;
@@ -159,7 +160,7 @@ impl Line {
             }
         }
         self.counts.delivered += 1;
-        Some(Due { at_ns, bytes })
+        Some(DuePacket { at_ns, bytes })
     }
 
     /// When the next packet is due.
@@ -169,13 +170,13 @@ impl Line {
     }
 
     /// Takes back the buffer of a packet that has gone out.
-    pub fn recycle(&mut self, due: Due) {
+    pub fn recycle(&mut self, due: DuePacket) {
         if self.spare.len() < SPARE_BUFFERS_MAX {
             self.spare.push(due.bytes);
         }
     }
 
-    /// Whether the next packet is one that is lost.
+    /// Whether to lose the next packet.
     fn is_lost(&mut self) -> bool {
         let Loss { share, burst } = self.shape.loss;
         if share <= 0.0 {
@@ -184,7 +185,7 @@ impl Line {
         if burst <= 1.0 || share >= 1.0 {
             return self.random.share() < share;
         }
-        // Gilbert, 1960: a burst ends after 1 / burst packets, and begins as often as the share wants it.
+        // Gilbert, 1960: a burst ends with probability 1 / burst, and begins as often as the share requires.
         let ends = 1.0 / burst;
         let begins = (ends * share / (1.0 - share)).min(1.0);
         let draw = self.random.share();
@@ -192,42 +193,42 @@ impl Line {
         self.loses
     }
 
-    /// When a limited rate has passed a packet on: its last bit. `None` if the queue is full.
+    /// When the limited rate has sent the last bit of a packet. `None` if the queue is full.
     fn pass_rate(&mut self, bytes: u64, now_ns: u64) -> Option<u64> {
         let Some(Rate { bits, queue_bytes }) = self.shape.rate else { return Some(now_ns) };
-        let takes = |bytes: u64| (u128::from(bytes) * 8 * 1_000_000_000 / u128::from(bits)) as u64;
+        let transmit_ns = |bytes: u64| (u128::from(bytes) * 8 * 1_000_000_000 / u128::from(bits)) as u64;
         let begins = self.free_at_ns.max(now_ns);
-        // One packet always fits, whatever the queue: the one that is being sent is not in it.
-        if begins > now_ns && begins - now_ns > takes(queue_bytes) {
+        // One packet always fits: the packet being sent is not in the queue.
+        if begins > now_ns && begins - now_ns > transmit_ns(queue_bytes) {
             return None;
         }
-        self.free_at_ns = begins + takes(bytes);
+        self.free_at_ns = begins + transmit_ns(bytes);
         Some(self.free_at_ns)
     }
 
-    fn hold(&mut self, client: IpAddr, bytes: &[u8], mut at_ns: u64) {
+    fn enqueue(&mut self, client: IpAddr, bytes: &[u8], mut at_ns: u64) {
         let (count, last_ns) = self.clients.entry(client).or_insert((0, 0));
         if !self.shape.reorder {
             at_ns = at_ns.max(*last_ns);
         }
         *count += 1;
         *last_ns = at_ns;
-        let mut kept = self.spare.pop().unwrap_or_default();
-        kept.clear();
-        kept.extend_from_slice(bytes);
-        let held = QueuedPacket { client, bytes: kept };
-        let place = self.vacant.pop();
-        let place = match place {
-            Some(place) => {
-                self.held[place] = held;
-                place
+        let mut buffer = self.spare.pop().unwrap_or_default();
+        buffer.clear();
+        buffer.extend_from_slice(bytes);
+        let packet = QueuedPacket { client, bytes: buffer };
+        let slot = self.free_slots.pop();
+        let slot = match slot {
+            Some(slot) => {
+                self.packets[slot] = packet;
+                slot
             }
             None => {
-                self.held.push(held);
-                self.held.len() - 1
+                self.packets.push(packet);
+                self.packets.len() - 1
             }
         };
-        self.due.push(Reverse((at_ns, self.arrivals, place)));
+        self.due.push(Reverse((at_ns, self.arrivals, slot)));
         self.arrivals += 1;
         self.bytes_held += bytes.len();
         self.counts.held_max = self.counts.held_max.max(self.due.len() as u64);

@@ -1,41 +1,41 @@
-//! What a link does to packets.
+//! Delay, jitter, loss and rate of a link.
 
 use crate::random::Random;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Round trips of the clients of a group. Each client, that is each address, has one, and keeps it.
+/// Distribution of round trips. Each client address draws one round trip and keeps it.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Rtt {
-    /// All have the same.
+    /// The same for all clients.
     Constant(Duration),
-    /// Each has one of these.
+    /// One of these for each client.
     List(Vec<Duration>),
-    /// Normal, cut at 0.
+    /// Normal distribution, cut at 0.
     Normal {
         /// Its mean.
         mean: Duration,
         /// Its standard deviation.
         deviation: Duration,
     },
-    /// The logarithm is normal.
+    /// Lognormal distribution.
     Lognormal {
-        /// Half of the clients have less.
+        /// The median.
         median: Duration,
         /// The standard deviation of the natural logarithm.
         sigma: f64,
     },
-    /// Few that are far away: Pareto's distribution.
+    /// Pareto distribution: a few clients are far away.
     Pareto {
-        /// No client has less.
+        /// The smallest round trip.
         least: Duration,
-        /// The smaller, the heavier the tail.
+        /// The shape. Smaller values give a heavier tail.
         shape: f64,
     },
 }
 
 impl Rtt {
-    /// The round trip of a client, no longer than [`crate::limits::RTT_MAX`].
+    /// The round trip of a client, at most [`crate::limits::RTT_MAX`].
     #[must_use]
     pub fn of(&self, client: IpAddr, seed: u64) -> Duration {
         let number = match client {
@@ -53,54 +53,53 @@ impl Rtt {
         Duration::from_secs_f64(seconds.clamp(0.0, crate::limits::RTT_MAX.as_secs_f64()))
     }
 
-    /// Whether all clients have the same.
+    /// Whether all clients have the same round trip.
     #[must_use]
     pub fn is_constant(&self) -> bool {
         matches!(self, Self::Constant(_))
     }
 }
 
-/// Packets that a direction loses, out of all.
+/// Loss of packets in one direction.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Loss {
-    /// The share of packets.
+    /// Share of packets to lose.
     pub share: f64,
-    /// How many are lost in a row on average (Gilbert's two states: in one nothing is lost, in the other all); 1 loses
-    /// each packet for itself.
+    /// Average number of packets lost in a row, in Gilbert's model. 1: losses are independent.
     pub burst: f64,
 }
 
 impl Loss {
-    /// Nothing is lost.
+    /// No loss.
     pub const NONE: Self = Self { share: 0.0, burst: 1.0 };
 }
 
-/// A limited rate, in each direction.
+/// A limited rate of each direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rate {
-    /// Bits of IP packets a second.
+    /// Bits of IP packets per second.
     pub bits: u64,
-    /// What may wait for it; more is dropped.
+    /// Bytes that may wait. Further packets are dropped.
     pub queue_bytes: u64,
 }
 
-/// What a link does to packets, in each of its two directions.
+/// What each direction of a link does to packets.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Shape {
-    /// Round trips; a direction takes half.
+    /// Round trip. Each direction delays by half of it.
     pub rtt: Rtt,
-    /// The most that is added to a round trip: each direction adds evenly between nothing and half of it.
+    /// Largest addition to a round trip. Each direction adds between 0 and half of it, uniformly.
     pub jitter: Duration,
-    /// What each direction loses.
+    /// Loss of each direction.
     pub loss: Loss,
-    /// The rate of each direction, where it is limited.
+    /// Rate of each direction, if limited.
     pub rate: Option<Rate>,
-    /// Whether jitter may let packets of a client overtake each other.
+    /// Whether jitter may change the order of a client's packets.
     pub reorder: bool,
 }
 
 impl Shape {
-    /// A round trip and nothing else.
+    /// A link with a round trip only.
     #[must_use]
     pub const fn constant(rtt: Duration) -> Self {
         Self { rtt: Rtt::Constant(rtt), jitter: Duration::ZERO, loss: Loss::NONE, rate: None, reorder: false }
@@ -116,7 +115,7 @@ mod tests {
         Duration::from_millis(count)
     }
 
-    /// The round trips of many clients in milliseconds, in order.
+    /// The sorted round trips of many clients, in milliseconds.
     fn drawn(rtt: &Rtt) -> Vec<f64> {
         let mut all: Vec<f64> = (0..20_000_u32)
             .map(|number| rtt.of(Ipv4Addr::from(0x0A64_0000 + number).into(), 1).as_secs_f64() * 1e3)
@@ -126,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_keeps_its_round_trip_and_a_seed_decides_it() {
+    fn round_trips_depend_only_on_client_and_seed() {
         let rtt = Rtt::Normal { mean: millis(80), deviation: millis(10) };
         let client = "fd53:ca7:1::9".parse().unwrap();
         assert_eq!(rtt.of(client, 1), rtt.of(client, 1));
@@ -134,18 +133,18 @@ mod tests {
     }
 
     #[test]
-    fn distributions_have_the_quantiles_they_are_named_by() {
+    fn distributions_have_their_configured_quantiles() {
         let near = |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 0.03, "{found} {expected}");
         let normal = drawn(&Rtt::Normal { mean: millis(80), deviation: millis(10) });
         near(normal[10_000], 80.0);
-        // 84.13 % lie below one deviation above the mean.
+        // 84.13 % are below one standard deviation above the mean.
         near(normal[16_827], 90.0);
         let lognormal = drawn(&Rtt::Lognormal { median: millis(50), sigma: 0.5 });
         near(lognormal[10_000], 50.0);
         near(lognormal[16_827], 50.0 * 0.5_f64.exp());
         let pareto = drawn(&Rtt::Pareto { least: millis(10), shape: 2.0 });
         assert!(pareto[0] >= 10.0);
-        // Of Pareto's with shape 2, half lie below the least times the square root of 2.
+        // With shape 2, half are below the smallest value times the square root of 2.
         near(pareto[10_000], 10.0 * 2.0_f64.sqrt());
         let list = drawn(&Rtt::List(vec![millis(5), millis(7)]));
         assert!(list.iter().all(|rtt| [5.0, 7.0].contains(rtt)));

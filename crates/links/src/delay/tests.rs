@@ -1,4 +1,4 @@
-//! The line beside a model that keeps all packets in one list, and what it promises whatever comes.
+//! Compares the line with a model that keeps all packets in one list, and checks its promises for any input.
 
 use super::*;
 use crate::limits::MTU;
@@ -23,7 +23,7 @@ fn number_of(bytes: &[u8]) -> usize {
     u32::from_be_bytes(bytes[20..24].try_into().unwrap()) as usize
 }
 
-/// All that comes out until nothing is held: when, and which.
+/// Empties the line. Returns the time and number of each packet.
 fn drained(line: &mut Line) -> Vec<(u64, usize)> {
     let mut out = Vec::new();
     while let Some(at_ns) = line.poll_timeout() {
@@ -36,7 +36,7 @@ fn drained(line: &mut Line) -> Vec<(u64, usize)> {
 }
 
 #[test]
-fn a_constant_delay_is_half_the_round_trip_and_no_less() {
+fn a_constant_delay_is_half_the_round_trip() {
     let mut line = Line::new(shape(20), Direction::Up, 1);
     line.handle_packet(&packet(1, 7, 100), 1_000);
     assert_eq!(line.poll_timeout(), Some(10_001_000));
@@ -47,8 +47,8 @@ fn a_constant_delay_is_half_the_round_trip_and_no_less() {
 }
 
 #[test]
-fn a_rate_sends_one_after_another_and_drops_what_its_queue_cannot_hold() {
-    // 1,500 bytes take 12 ms at 1 Mbit/s; three of them may wait behind the one that is sent.
+fn a_rate_serializes_packets_and_drops_queue_overflow() {
+    // 1,500 bytes take 12 ms at 1 Mbit/s. Three packets may wait behind the one being sent.
     let rate = Some(Rate { bits: 1_000_000, queue_bytes: 3 * 1_500 });
     let mut line = Line::new(Shape { rate, ..shape(0) }, Direction::Up, 1);
     for number in 0..10 {
@@ -62,7 +62,7 @@ fn a_rate_sends_one_after_another_and_drops_what_its_queue_cannot_hold() {
 }
 
 #[test]
-fn as_many_are_lost_as_asked_and_bursts_are_as_long() {
+fn losses_and_bursts_are_as_configured() {
     for (share, burst) in [(0.1, 1.0), (0.1, 5.0), (0.0, 1.0), (1.0, 1.0)] {
         let loss = Loss { share, burst };
         let mut line = Line::new(Shape { loss, ..shape(0) }, Direction::Up, 3);
@@ -85,7 +85,7 @@ fn as_many_are_lost_as_asked_and_bursts_are_as_long() {
 }
 
 #[test]
-fn a_seed_loses_the_same_packets_and_directions_lose_different_ones() {
+fn losses_depend_on_seed_and_direction() {
     let lost = |direction, seed| {
         let loss = Loss { share: 0.5, burst: 1.0 };
         let mut line = Line::new(Shape { loss, ..shape(0) }, direction, seed);
@@ -98,7 +98,7 @@ fn a_seed_loses_the_same_packets_and_directions_lose_different_ones() {
 }
 
 #[test]
-fn there_is_a_last_place_for_packets_and_for_bytes() {
+fn queues_are_bounded_in_packets_and_bytes() {
     let mut line = Line::new(shape(20), Direction::Up, 1);
     for number in 0..QUEUED_PACKETS_MAX as u32 + 5 {
         line.handle_packet(&packet(1, number, 40), 0);
@@ -113,7 +113,7 @@ fn there_is_a_last_place_for_packets_and_for_bytes() {
 }
 
 #[test]
-fn both_directions_know_the_same_client_in_both_families() {
+fn clients_are_equal_in_both_directions_and_families() {
     let mut six = vec![0_u8; 40];
     six[0] = 0x60;
     six[8..24].copy_from_slice(&[1; 16]);
@@ -140,9 +140,9 @@ prop_compose! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// Without chance in it the line does what a list does from which the earliest is taken each time.
+    /// Without randomness, the line equals a list from which the earliest packet is always taken.
     #[test]
-    fn it_is_a_list_from_which_the_earliest_is_taken(
+    fn the_line_equals_a_sorted_list(
         arrivals in arrivals(),
         rtts in prop::collection::vec(0_u64..40, 1..4),
         bits in prop::option::of(100_000_u64..100_000_000),
@@ -157,12 +157,12 @@ proptest! {
             line.handle_packet(&packet(client, number as u32, length), now_ns);
             let mut leaves = now_ns;
             if let Some(bits) = bits {
-                let takes = |bytes: u64| bytes * 8_000_000_000 / bits;
-                if free_ns.saturating_sub(now_ns) > takes(queue_bytes) {
+                let transmit_ns = |bytes: u64| bytes * 8_000_000_000 / bits;
+                if free_ns.saturating_sub(now_ns) > transmit_ns(queue_bytes) {
                     dropped += 1;
                     continue;
                 }
-                free_ns = free_ns.max(now_ns) + takes(length as u64);
+                free_ns = free_ns.max(now_ns) + transmit_ns(length as u64);
                 leaves = free_ns;
             }
             let rtt = rtt.of(Ipv4Addr::new(10, 100, 0, client).into(), 5);
@@ -173,10 +173,10 @@ proptest! {
         prop_assert_eq!(line.counts().dropped_by_rate, dropped);
     }
 
-    /// Whatever is asked, nothing comes early or later than jitter and order want, nothing comes twice, each is
-    /// counted once, and a client's packets keep their order unless it was given up.
+    /// For any shape: no packet is early, or later than jitter and order allow. None comes twice, and each is counted
+    /// once. The packets of a client stay in order unless reordering is allowed.
     #[test]
-    fn nothing_comes_early_and_each_is_counted_once(
+    fn packets_are_not_early_and_counted_once(
         arrivals in arrivals(),
         jitter_ms in 0_u64..30,
         share in 0.0_f64..0.5,

@@ -1,9 +1,9 @@
-//! The form of a net in TOML.
+//! The TOML format of a net.
 
 use super::{GroupPlan, Mechanism, NetPlan};
 use crate::delay::{Loss, Rate, Rtt, Shape};
-use crate::limits::{FILE_BYTES_MAX, QUEUE_BYTES, QUEUE_BYTES_MAX};
-use crate::units::{read_duration, read_network, read_rate, read_share};
+use crate::limits::{FILE_BYTES_MAX, GROUPS_MAX, QUEUE_BYTES, QUEUE_BYTES_MAX};
+use crate::units::{read_duration, read_network, read_rate, read_rtt, read_share};
 use serde::Deserialize;
 use std::fs::File;
 use std::io::Read;
@@ -41,7 +41,7 @@ struct GroupForm {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum RttForm {
-    Constant(String),
+    Text(String),
     List(Vec<String>),
     Other(RttTable),
 }
@@ -60,22 +60,27 @@ fn one() -> u64 {
 }
 
 impl NetPlan {
-    /// Reads a file of TOML.
+    /// Reads a TOML file.
     ///
     /// # Errors
-    /// It cannot be read, or something in it is wrong: what.
+    ///
+    /// The file cannot be read, or its content is wrong.
     pub fn read(path: &Path) -> Result<Self, String> {
-        let said = |error: String| format!("{}: {error}", path.display());
-        let text = bounded(path).map_err(said)?;
-        Self::parse(&text, path.parent().unwrap_or(Path::new("."))).map_err(said)
+        let in_file = |error: String| format!("{}: {error}", path.display());
+        let text = bounded(path).map_err(in_file)?;
+        Self::parse(&text, path.parent().unwrap_or(Path::new("."))).map_err(in_file)
     }
 
-    /// The same of text; files that it names are in a folder.
+    /// Reads TOML text. Relative paths start at `folder`.
     ///
     /// # Errors
-    /// What is wrong.
+    ///
+    /// The content is wrong.
     pub fn parse(text: &str, folder: &Path) -> Result<Self, String> {
         let form: NetForm = toml::from_str(text).map_err(|error| error.to_string())?;
+        if form.group.is_empty() {
+            return Err(format!("a net has 1 to {GROUPS_MAX} groups, this one has none"));
+        }
         let groups = form.group.into_iter().map(|group| {
             let name = group.name.clone();
             group.plan(folder).map_err(|error| format!("group {name}: {error}"))
@@ -123,7 +128,7 @@ impl GroupForm {
 impl RttForm {
     fn rtt(&self, folder: &Path) -> Result<Rtt, String> {
         Ok(match self {
-            Self::Constant(rtt) => Rtt::Constant(read_duration(rtt)?),
+            Self::Text(rtt) => read_rtt(rtt)?,
             Self::List(list) => Rtt::List(list.iter().map(|rtt| read_duration(rtt)).collect::<Result<_, _>>()?),
             Self::Other(RttTable::Normal { mean, deviation }) => {
                 Rtt::Normal { mean: read_duration(mean)?, deviation: read_duration(deviation)? }
@@ -139,7 +144,7 @@ impl RttForm {
     }
 }
 
-/// Round trips of a file, one a line; blank lines and those of `#` are none.
+/// Round trips from a file, one per line. Blank lines and lines with `#` are skipped.
 fn samples(path: &Path) -> Result<Vec<Duration>, String> {
     let text = bounded(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));

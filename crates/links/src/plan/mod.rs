@@ -1,4 +1,4 @@
-//! What a net is to be: its groups of clients and what their links do.
+//! The plan of a net: its groups and the shapes of their links.
 
 mod file;
 #[cfg(test)]
@@ -14,17 +14,20 @@ pub const HUB_V4: Ipv4Addr = Ipv4Addr::new(10, 53, 0, 1);
 /// The hub's IPv6 address.
 pub const HUB_V6: Ipv6Addr = Ipv6Addr::new(0xFD53, 0x0CA7, 0, 0, 0, 0, 0, 1);
 
-/// The network of the hub, which no group has even if it has all others.
+/// Name of the hub in a net.
+const HUB_NAME: &str = "hub";
+
+/// The networks of the hub. No group has them, not even a group with all other addresses.
 pub const HUB_NETWORKS: [(IpAddr, u8); 2] =
     [(IpAddr::V4(Ipv4Addr::new(10, 53, 0, 0)), 16), (IpAddr::V6(Ipv6Addr::new(0xFD53, 0x0CA7, 0, 0, 0, 0, 0, 0)), 64)];
-/// Every address that there is.
+/// All addresses.
 const EVERYTHING: [(IpAddr, u8); 2] = [(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0), (IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0)];
 
-/// What carries the packets of a link.
+/// The mechanism that carries the packets of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mechanism {
-    /// netem where the kernel has it and it does exactly what is asked, the relay otherwise.
+    /// netem if the kernel has it and it does exactly what is requested, otherwise the relay.
     #[default]
     Auto,
     /// The kernel's `netem`.
@@ -46,16 +49,16 @@ impl std::str::FromStr for Mechanism {
     }
 }
 
-/// A net: a hub, and groups of clients that reach it.
+/// A net: a hub, and groups of clients connected to it. Without groups, it is for machines only.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NetPlan {
-    /// Its name, which the names of its namespaces begin with.
+    /// Its name. The names of its namespaces begin with it.
     pub name: String,
-    /// Decides losses, and the round trip of each client.
+    /// Seed of losses and round trips.
     pub seed: u64,
-    /// What carries packets.
+    /// The mechanism of the links.
     pub mechanism: Mechanism,
-    /// How long before a packet is due the relay ceases to sleep.
+    /// The relay stops sleeping this long before a packet is due.
     pub spin: Duration,
     /// Its groups.
     pub groups: Vec<GroupPlan>,
@@ -66,49 +69,50 @@ pub struct NetPlan {
 pub struct GroupPlan {
     /// Its name.
     pub name: String,
-    /// What its link does.
+    /// The shape of its link.
     pub shape: Shape,
-    /// Networks whose addresses are its clients', besides those that each group has ([`NetPlan::networks_of`]).
+    /// Networks of its clients, besides those of [`NetPlan::networks_of`].
     pub networks: Vec<(IpAddr, u8)>,
 }
 
 impl NetPlan {
-    /// The namespace of the hub.
+    /// Namespace of the hub.
     #[must_use]
     pub fn hub(&self) -> String {
-        format!("{}.hub", self.name)
+        format!("{}.{HUB_NAME}", self.name)
     }
 
-    /// The namespace of a group.
+    /// Namespace of a group.
     #[must_use]
     pub fn namespace_of(&self, group: &GroupPlan) -> String {
         format!("{}.{}", self.name, group.name)
     }
 
-    /// The seed of one group's link.
+    /// Seed of one group's link.
     #[must_use]
     pub fn seed_of(&self, index: usize) -> u64 {
         self.seed.wrapping_add((index as u64) << 32)
     }
 
-    /// The networks whose addresses are the clients' of group `index`: its own, and those that the plan names; of the
-    /// only group of a net, if none are named, all.
+    /// The networks of group `index`: its default networks and those in the plan. The only group of a net has all
+    /// addresses if the plan names none.
     #[must_use]
     pub fn networks_of(&self, index: usize) -> Vec<(IpAddr, u8)> {
-        let named = &self.groups[index].networks;
-        let has_all = self.groups.len() == 1 && named.is_empty();
-        let others = if has_all { &EVERYTHING[..] } else { named };
+        let networks = &self.groups[index].networks;
+        let has_all = self.groups.len() == 1 && networks.is_empty();
+        let others = if has_all { &EVERYTHING[..] } else { networks };
         network_of(index).iter().chain(others).copied().collect()
     }
 
-    /// Refuses what cannot be made.
+    /// Checks the plan.
     ///
     /// # Errors
-    /// What is wrong, and with what.
+    ///
+    /// The plan cannot be made. The error names the part and the reason.
     pub fn check(&self) -> Result<(), String> {
         check_name("the net", &self.name)?;
-        if self.groups.is_empty() || self.groups.len() > GROUPS_MAX {
-            return Err(format!("a net has 1 to {GROUPS_MAX} groups, this one has {}", self.groups.len()));
+        if self.groups.len() > GROUPS_MAX {
+            return Err(format!("a net has at most {GROUPS_MAX} groups, this one has {}", self.groups.len()));
         }
         if self.spin > SPIN_MAX {
             return Err(format!("spin: the limit is {} us", SPIN_MAX.as_micros()));
@@ -116,7 +120,7 @@ impl NetPlan {
         let mut networks: Vec<(IpAddr, u8)> = Vec::new();
         for (index, group) in self.groups.iter().enumerate() {
             check_name("a group", &group.name)?;
-            if group.name == "hub" || self.groups[..index].iter().any(|other| other.name == group.name) {
+            if group.name == HUB_NAME || self.groups[..index].iter().any(|other| other.name == group.name) {
                 return Err(format!("the name {} is used twice", group.name));
             }
             group.check().map_err(|error| format!("group {}: {error}", group.name))?;
@@ -127,6 +131,15 @@ impl NetPlan {
         match networks.windows(2).find(|pair| pair[0] == pair[1]) {
             Some(pair) => Err(format!("the network {}/{} belongs to two groups", pair[0].0, pair[0].1)),
             None => Ok(()),
+        }
+    }
+
+    /// Checks the name of a machine that is added to the net.
+    pub(crate) fn check_machine(&self, name: &str) -> Result<(), String> {
+        check_name("a machine", name)?;
+        match name == HUB_NAME || self.groups.iter().any(|group| group.name == name) {
+            true => Err(format!("the name {name} is used twice")),
+            false => Ok(()),
         }
     }
 }
@@ -155,7 +168,7 @@ impl GroupPlan {
     }
 }
 
-/// The networks that group `index` has in any case.
+/// Default networks of group `index`.
 #[must_use]
 pub fn network_of(index: usize) -> [(IpAddr, u8); 2] {
     let index = index as u8;
@@ -163,7 +176,7 @@ pub fn network_of(index: usize) -> [(IpAddr, u8); 2] {
     [(Ipv4Addr::new(10, 100 + index, 0, 0).into(), 16), (six.into(), 64)]
 }
 
-/// Address `number` of group `index`, in both families; 1 is the one that it sends from if nothing else is said.
+/// Address `number` of group `index` in both families. Programs send from address 1 by default.
 #[must_use]
 pub fn address_of(index: usize, number: u16) -> [IpAddr; 2] {
     let [high, low] = number.to_be_bytes();
@@ -172,10 +185,10 @@ pub fn address_of(index: usize, number: u16) -> [IpAddr; 2] {
     [Ipv4Addr::new(10, 100 + index, high, low).into(), six.into()]
 }
 
-pub(crate) fn check_name(what: &str, name: &str) -> Result<(), String> {
+pub(crate) fn check_name(kind: &str, name: &str) -> Result<(), String> {
     let fits = (1..=NET_NAME_BYTES_MAX).contains(&name.len());
     if fits && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-') {
         return Ok(());
     }
-    Err(format!("{name:?} is not a name for {what}; write 1 to {NET_NAME_BYTES_MAX} of a-z, 0-9 and -"))
+    Err(format!("{name:?} is not a name for {kind}; write 1 to {NET_NAME_BYTES_MAX} of a-z, 0-9 and -"))
 }

@@ -1,4 +1,4 @@
-//! What is read of a description, and what is refused with which words.
+//! Tests of reading plans, and of the errors for wrong ones.
 
 use super::*;
 use crate::delay::{Loss, Rate};
@@ -8,7 +8,7 @@ fn parse(text: &str) -> Result<NetPlan, String> {
 }
 
 #[test]
-fn all_that_can_be_said_is_read() {
+fn all_settings_are_read() {
     let plan = parse(
         r#"
         name = "lab"
@@ -46,7 +46,19 @@ fn all_that_can_be_said_is_read() {
 }
 
 #[test]
-fn the_only_group_of_a_net_has_every_address_unless_it_says_which() {
+fn round_trips_of_experiments_make_a_net_with_one_group() {
+    for text in ["0ms", "20ms", "40ms", "80ms", "120ms", "160ms", "lognormal:80ms:0.5"] {
+        let plan = parse(&format!("name = 'lab'\n[[group]]\nname = 'a'\nrtt = '{text}'\n")).unwrap();
+        assert_eq!(plan.groups[0].shape.rtt, crate::units::read_rtt(text).unwrap());
+    }
+    let table = "rtt = { lognormal = { median = '80ms', sigma = 0.5 } }";
+    let plan = parse(&format!("name = 'lab'\n[[group]]\nname = 'a'\n{table}\n")).unwrap();
+    assert_eq!(plan.groups[0].shape.rtt, crate::units::read_rtt("lognormal:80ms:0.5").unwrap());
+    assert!(parse("name = 'lab'\n[[group]]\nname = 'a'\nrtt = 'lognormal:80ms:9'\n").unwrap_err().contains("sigma"));
+}
+
+#[test]
+fn a_single_group_has_all_addresses_by_default() {
     let group = |name: &str, more: &str| format!("[[group]]\nname = '{name}'\nrtt = '1ms'\n{more}\n");
     let networks = |groups: &str| {
         let plan = parse(&format!("name = 'lab'\n{groups}")).unwrap();
@@ -60,7 +72,7 @@ fn the_only_group_of_a_net_has_every_address_unless_it_says_which() {
 }
 
 #[test]
-fn samples_come_from_a_file_beside_it() {
+fn samples_are_read_from_a_file_in_the_same_folder() {
     let path = std::env::temp_dir().join(format!("links-samples-{}", std::process::id()));
     let name = path.file_name().unwrap().to_str().unwrap();
     std::fs::write(&path, "# measured\n10ms\n\n 30ms\n").unwrap();
@@ -74,9 +86,9 @@ fn samples_come_from_a_file_beside_it() {
 }
 
 #[test]
-fn what_cannot_be_made_is_refused() {
+fn impossible_plans_are_refused() {
     let group = |more: &str| format!("name = 'lab'\n[[group]]\nname = 'a'\nrtt = '1ms'\n{more}\n");
-    for (text, word) in [
+    for (text, expected) in [
         (group("los = '1%'"), "unknown field"),
         (group("loss = 'much'"), "much"),
         (group("burst = 0.5"), "burst"),
@@ -92,6 +104,6 @@ fn what_cannot_be_made_is_refused() {
         ("name = 'lab'\ngroup = []".into(), "groups"),
     ] {
         let error = parse(&text).unwrap_err();
-        assert!(error.contains(word), "{text}: {error}");
+        assert!(error.contains(expected), "{text}: {error}");
     }
 }

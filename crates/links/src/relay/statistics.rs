@@ -1,4 +1,4 @@
-//! What a link has done.
+//! Statistics of a link.
 
 use crate::delay::Counts;
 use crate::quantiles::Quantiles;
@@ -9,14 +9,14 @@ use std::fmt;
 /// One direction of a link.
 #[derive(Clone, Copy, Default, PartialEq, Debug, Serialize)]
 pub struct LineStatistics {
-    /// What became of them in the link.
+    /// Counts of packets in the link.
     #[serde(flatten)]
     pub counts: Counts,
-    /// Packets that the kernel dropped before the relay could read them: it was too slow.
+    /// Packets that the kernel dropped because the relay read too slowly.
     pub dropped_unread: u64,
-    /// Packets that the kernel did not take at the end.
+    /// Packets that the kernel refused when they were due.
     pub refused: u64,
-    /// How late packets went out, in us: quartiles, 99th percentile and the latest.
+    /// How late packets were sent, in us.
     pub lateness_us: Quantiles,
 }
 
@@ -30,7 +30,7 @@ impl fmt::Display for LineStatistics {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts = &self.counts;
         write!(out, "{} packets, {} bytes; {} delivered", counts.packets, counts.bytes, counts.delivered)?;
-        let whys = [
+        let causes = [
             (counts.lost, "lost as configured"),
             (counts.dropped_by_rate, "dropped by the rate's queue"),
             (counts.dropped_by_room, "dropped for want of room"),
@@ -38,17 +38,17 @@ impl fmt::Display for LineStatistics {
             (self.refused, "not taken by the kernel"),
             (counts.held, "on their way at the end"),
         ];
-        for (count, why) in whys.iter().filter(|(count, _)| *count > 0) {
-            write!(out, ", {count} {why}")?;
+        for (count, cause) in causes.iter().filter(|(count, _)| *count > 0) {
+            write!(out, ", {count} {cause}")?;
         }
         write!(out, "; late by {}", self.lateness_us)
     }
 }
 
-/// A link, when it ended.
+/// Statistics of a link at its end.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct LinkStatistics {
-    /// Its group.
+    /// Name of the group.
     pub group: String,
     /// From the clients.
     pub up: LineStatistics,

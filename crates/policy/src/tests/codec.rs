@@ -1,4 +1,4 @@
-//! A policy in bytes and in text, and how much of it there may be.
+//! The encoding and the text of a policy, and its limits.
 
 use super::{name, policy};
 use crate::limits::{KEY_RULES_MAX, POLICY_RULES_MAX, RULE_TYPES_MAX};
@@ -37,7 +37,7 @@ limit other.;
 ";
 
 #[test]
-fn a_policy_is_what_its_bytes_and_its_text_say() {
+fn a_policy_survives_encoding_and_printing() {
     let all = policy(ALL);
     assert_eq!((all.rules().len(), all.limits().len()), (10, 3));
     let bytes = bytes_of(&all);
@@ -76,7 +76,7 @@ fn rule(key: &str) -> Rule {
 }
 
 #[test]
-fn what_is_too_much_is_no_policy() {
+fn a_policy_over_a_limit_is_refused() {
     let many = |count: usize| (0..count).map(|number| rule(&format!("k{number}."))).collect::<Vec<_>>();
     assert!(Policy::new(many(POLICY_RULES_MAX), Vec::new()).is_ok());
     assert_eq!(Policy::new(many(POLICY_RULES_MAX + 1), Vec::new()).err(), Some(PolicyError::Rules));

@@ -1,7 +1,7 @@
-//! What is said beside the rules themselves: what is protected, and what a grant of updates takes in.
+//! Decisions beyond single rules: protected records, grants of updates, limits.
 
-use super::{judged, name, policy, source};
-use crate::{Decision, KeyLimits, List, Place, Policy, Requestor, Rules, UpdateGrant};
+use super::{name, policy, source, with_evaluator};
+use crate::{Decision, KeyLimits, Policy, Requestor, RuleList, RuleRef, Rules, UpdateGrant};
 use wire::number::Rtype;
 
 fn decide(zone: &str, is_granted: bool, owner: &str, rtype: Rtype) -> Decision {
@@ -9,11 +9,11 @@ fn decide(zone: &str, is_granted: bool, owner: &str, rtype: Rtype) -> Decision {
     let (apex, key, policy) = (name("example."), name("k."), policy(zone));
     let rules = Rules { apex: apex.as_ref(), zone: Some(&policy), all_zones: None, grant };
     let requestor = Requestor { key: key.as_ref(), source: source("::1"), is_connected: true };
-    rules.judge(requestor).decide(name(owner).as_ref(), rtype)
+    rules.evaluator(requestor).decide(name(owner).as_ref(), rtype)
 }
 
 #[test]
-fn the_soa_and_the_ns_of_the_apex_have_to_be_named() {
+fn soa_and_ns_of_the_apex_must_be_named() {
     for (rules, is_granted, owner, rtype, is_allowed) in [
         ("", false, "www.example.", Rtype::A, false),
         ("", true, "www.example.", Rtype::A, true),
@@ -38,7 +38,7 @@ fn the_soa_and_the_ns_of_the_apex_have_to_be_named() {
 }
 
 #[test]
-fn what_signs_is_never_granted() {
+fn dnssec_types_are_never_granted() {
     for rtype in [Rtype::RRSIG, Rtype::NSEC, Rtype::NSEC3, Rtype::NSEC3PARAM, Rtype::DNSKEY] {
         assert_eq!(decide("grant k zonesub ANY DNSKEY RRSIG;", true, "example.", rtype), Decision::Never);
     }
@@ -46,36 +46,36 @@ fn what_signs_is_never_granted() {
 }
 
 #[test]
-fn a_decision_says_which_rule_made_it() {
+fn a_decision_names_its_rule() {
     let (apex, key) = (name("example."), name("k."));
     let zone = policy("deny other zonesub;\ngrant * name a.example. TXT;\ndeny k name a.example. A;");
     let all_zones = policy("grant k zonesub A;");
     let rules =
         Rules { apex: apex.as_ref(), zone: Some(&zone), all_zones: Some(&all_zones), grant: UpdateGrant::BelowApex };
-    let judge = rules.judge(Requestor { key: key.as_ref(), source: source("192.0.2.1"), is_connected: false });
-    let decide = |owner: &str, rtype| judge.decide(name(owner).as_ref(), rtype);
-    let by = |list, number| Place { list, number };
-    assert_eq!(decide("a.example.", Rtype::TXT), Decision::Granted { by: by(List::Zone, 2), records_max: None });
-    assert_eq!(decide("a.example.", Rtype::A), Decision::Denied { by: by(List::Zone, 3) });
-    assert_eq!(decide("b.example.", Rtype::A), Decision::Granted { by: by(List::AllZones, 1), records_max: None });
-    assert_eq!(decide("b.example.", Rtype::MX), Decision::Granted { by: by(List::Grants, 1), records_max: None });
-    let shown = judge.rule(by(List::Zone, 2)).map(ToString::to_string);
+    let evaluator = rules.evaluator(Requestor { key: key.as_ref(), source: source("192.0.2.1"), is_connected: false });
+    let decide = |owner: &str, rtype| evaluator.decide(name(owner).as_ref(), rtype);
+    let by = |list, number| RuleRef { list, number };
+    assert_eq!(decide("a.example.", Rtype::TXT), Decision::Granted { by: by(RuleList::Zone, 2), records_max: None });
+    assert_eq!(decide("a.example.", Rtype::A), Decision::Denied { by: by(RuleList::Zone, 3) });
+    assert_eq!(decide("b.example.", Rtype::A), Decision::Granted { by: by(RuleList::AllZones, 1), records_max: None });
+    assert_eq!(decide("b.example.", Rtype::MX), Decision::Granted { by: by(RuleList::Grants, 1), records_max: None });
+    let shown = evaluator.rule(by(RuleList::Zone, 2)).map(ToString::to_string);
     assert_eq!(shown.as_deref(), Some("grant \"*.\" name \"a.example.\" TXT;"));
 }
 
 #[test]
-fn who_can_be_granted_nothing_is_told_apart() {
+fn a_key_without_a_possible_grant_is_recognised() {
     let rules = policy("deny k zonesub;\ngrant host.example. self .;\ngrant * tcp-self . PTR;");
-    assert!(!judged(&rules, "k.", |judge| judge.may_grant()));
-    assert!(judged(&rules, "host.example.", |judge| judge.may_grant()));
-    assert!(!judged(&Policy::default(), "k.", |judge| judge.may_grant()));
+    assert!(!with_evaluator(&rules, "k.", |evaluator| evaluator.may_grant()));
+    assert!(with_evaluator(&rules, "host.example.", |evaluator| evaluator.may_grant()));
+    assert!(!with_evaluator(&Policy::default(), "k.", |evaluator| evaluator.may_grant()));
 }
 
 #[test]
-fn each_number_is_that_of_the_first_limit_that_has_it() {
+fn each_number_comes_from_the_first_limit_that_sets_it() {
     let rules =
         policy("limit k name-records 5;\nlimit * update-records 10 name-records 7;\nlimit other zone-records 1;");
-    let limits = judged(&rules, "K.", |judge| judge.limits());
+    let limits = with_evaluator(&rules, "K.", |evaluator| evaluator.limits());
     let KeyLimits { update_records_max, update_bytes_max, name_records_max, zone_records_max, .. } = limits;
     assert_eq!((update_records_max, name_records_max), (Some(10), Some(5)));
     assert_eq!((update_bytes_max, zone_records_max), (None, None));

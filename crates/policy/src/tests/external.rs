@@ -1,9 +1,9 @@
-//! Rules for daemons: who has to be asked, and what follows from what was said.
+//! External rules: which daemons are asked, and the effect of their answers.
 
-use super::{judged, name, policy};
+use super::{name, policy, with_evaluator};
 use crate::limits::EXTERNAL_QUESTIONS_MAX;
 use crate::update::{Step, ZoneRead};
-use crate::{Decision, Denied, External, List, Place, Policy, Question, SocketPath};
+use crate::{DaemonAnswers, Decision, Denied, Policy, Question, RuleList, RuleRef, SocketPath};
 use core::ops::ControlFlow;
 use wire::name::NameRef;
 use wire::number::Rtype;
@@ -17,56 +17,55 @@ deny \"local:/two\" external *;
 grant k zonesub;
 ";
 
-const fn by(number: usize) -> Place {
-    Place { list: List::Zone, number }
+const fn by(number: usize) -> RuleRef {
+    RuleRef { list: RuleList::Zone, number }
 }
 
 fn question(path: &str, owner: &str, rtype: Rtype) -> Question {
     Question { socket: SocketPath::new(path).unwrap(), owner: name(owner), rtype }
 }
 
-fn said(answers: &[(&str, &str, Rtype, bool)]) -> External {
-    let mut external = External::default();
+fn answers_of(answers: &[(&str, &str, Rtype, bool)]) -> DaemonAnswers {
+    let mut external = DaemonAnswers::default();
     for &(path, owner, rtype, is_granted) in answers {
-        external.put(question(path, owner, rtype), is_granted);
+        external.insert(question(path, owner, rtype), is_granted);
     }
     external
 }
 
-fn decide(external: &External, owner: &str, rtype: Rtype) -> Decision {
+fn decide(external: &DaemonAnswers, owner: &str, rtype: Rtype) -> Decision {
     let rules = policy(RULES);
-    // A judge lives as long as what it judges by.
     let (apex, key, owner) = (name("example."), name("k."), name(owner));
     let rules =
         crate::Rules { apex: apex.as_ref(), zone: Some(&rules), all_zones: None, grant: crate::UpdateGrant::None };
     let requestor = crate::Requestor { key: key.as_ref(), source: super::source("192.0.2.1"), is_connected: false };
-    rules.judge(requestor).with_external(external).decide(owner.as_ref(), rtype)
+    rules.evaluator(requestor).with_external(external).decide(owner.as_ref(), rtype)
 }
 
 #[test]
-fn who_has_the_word_is_not_passed_over() {
+fn an_unanswered_external_rule_stops_evaluation() {
     let (one, two, www) = ("/one", "/two", "www.example.");
     let granted = |number| Decision::Granted { by: by(number), records_max: None };
-    let none = External::default();
-    // The rules before it are asked before it, and types that it does not name are not for it.
+    let none = DaemonAnswers::default();
+    // Earlier rules decide first, and an external rule applies only to its own types.
     assert_eq!(decide(&none, "no.example.", Rtype::A), Decision::Denied { by: by(1) });
     assert_eq!(decide(&none, www, Rtype::A), Decision::Unanswered { by: by(2) });
     assert_eq!(decide(&none, www, Rtype::AAAA), Decision::Unanswered { by: by(3) });
     assert_eq!(decide(&none, www, Rtype::SOA), Decision::Unmatched);
-    // Yes is what the rule says; no is for the next rule.
-    assert_eq!(decide(&said(&[(one, www, Rtype::A, true)]), "WWW.example.", Rtype::A), granted(2));
-    assert_eq!(decide(&said(&[(one, www, Rtype::A, false)]), www, Rtype::A), Decision::Unanswered { by: by(3) });
+    // After "yes" the rule takes effect; after "no" the next rule is evaluated.
+    assert_eq!(decide(&answers_of(&[(one, www, Rtype::A, true)]), "WWW.example.", Rtype::A), granted(2));
+    assert_eq!(decide(&answers_of(&[(one, www, Rtype::A, false)]), www, Rtype::A), Decision::Unanswered { by: by(3) });
     let answers = [(one, www, Rtype::A, false), (two, www, Rtype::A, false)];
-    assert_eq!(decide(&said(&answers), www, Rtype::A), granted(4));
+    assert_eq!(decide(&answers_of(&answers), www, Rtype::A), granted(4));
     let answers = [(one, www, Rtype::A, false), (two, www, Rtype::A, true)];
-    assert_eq!(decide(&said(&answers), www, Rtype::A), Decision::Denied { by: by(3) });
-    // What was said of another name, type or by another daemon is about that.
+    assert_eq!(decide(&answers_of(&answers), www, Rtype::A), Decision::Denied { by: by(3) });
+    // Answers about another name or type, or from another daemon, have no effect.
     for other in [(one, "w.example.", Rtype::A), (one, www, Rtype::TXT), ("/other", www, Rtype::A)] {
-        let other = said(&[(other.0, other.1, other.2, true)]);
+        let other = answers_of(&[(other.0, other.1, other.2, true)]);
         assert_eq!(decide(&other, www, Rtype::A), Decision::Unanswered { by: by(2) });
     }
-    // No daemon grants what is for who signs.
-    assert_eq!(decide(&said(&[(two, www, Rtype::RRSIG, false)]), www, Rtype::RRSIG), Decision::Never);
+    // No daemon can grant DNSSEC types.
+    assert_eq!(decide(&answers_of(&[(two, www, Rtype::RRSIG, false)]), www, Rtype::RRSIG), Decision::Never);
 }
 
 /// A zone in which every name has an A, a TXT and an RRSIG.
@@ -95,14 +94,15 @@ impl ZoneRead for Full {
 }
 
 #[test]
-fn what_has_to_be_asked_is_asked_once_and_step_by_step() {
+fn each_daemon_is_asked_once_and_in_order_of_rules() {
     let apex = name("example.");
     let zone = Full(apex);
     let (www, no, gone) = (name("www.example."), name("no.example."), name("gone.example."));
     let add = |owner| Step::Add { owner, rtype: Rtype::A, ttl: 60, rdata: [192, 0, 2, 1].into() };
     let steps = [add(www), add(name("WWW.example.")), Step::DeleteRrset(no, Rtype::AAAA), Step::DeleteName(gone)];
     let policy: Policy = policy(RULES);
-    let first: Vec<_> = judged(&policy, "k.", |judge| judge.questions(&steps, &zone)).into_iter().collect();
+    let first: Vec<_> =
+        with_evaluator(&policy, "k.", |evaluator| evaluator.questions(&steps, &zone)).into_iter().collect();
     let expected = [
         question("/one", "gone.example.", Rtype::A),
         question("/one", "gone.example.", Rtype::TXT),
@@ -110,20 +110,20 @@ fn what_has_to_be_asked_is_asked_once_and_step_by_step() {
     ];
     assert_eq!(first.len(), expected.len(), "{first:?}");
     assert!(expected.iter().all(|question| first.contains(question)), "{first:?}");
-    // `no.example.` is denied before any daemon: the message is refused whatever they say.
-    let denied = judged(&policy, "k.", |judge| judge.permit(&steps, 100, Some(&zone)));
+    // Without answers the update is refused.
+    let denied = with_evaluator(&policy, "k.", |evaluator| evaluator.permit(&steps, 100, Some(&zone)));
     assert!(matches!(denied, Err(Denied::Record { decision: Decision::Unanswered { .. }, .. })), "{denied:?}");
 }
 
 #[test]
-fn answers_are_what_their_bytes_say_and_bounded() {
-    let external = said(&[("/a", "x.example.", Rtype::A, true), ("/b.c", ".", Rtype(65_280), false)]);
+fn answers_survive_encoding_and_are_bounded() {
+    let external = answers_of(&[("/a", "x.example.", Rtype::A, true), ("/b.c", ".", Rtype(65_280), false)]);
     let mut out = Encoder::new();
     external.encode(&mut out);
     let bytes = out.finish();
     let decoded = |bytes: &[u8]| {
         let mut from = Decoder::new(bytes);
-        External::decode(&mut from).and_then(|external| from.finish().map(|()| external))
+        DaemonAnswers::decode(&mut from).and_then(|external| from.finish().map(|()| external))
     };
     assert_eq!(decoded(&bytes), Ok(external));
     for cut in 0..bytes.len() {
@@ -140,9 +140,9 @@ fn answers_are_what_their_bytes_say_and_bounded() {
             }
         }
     }
-    let mut many = External::default();
+    let mut many = DaemonAnswers::default();
     for number in 0..=EXTERNAL_QUESTIONS_MAX as u16 {
-        many.put(question("/a", "x.example.", Rtype(number)), true);
+        many.insert(question("/a", "x.example.", Rtype(number)), true);
     }
     assert_eq!(many.len(), EXTERNAL_QUESTIONS_MAX);
     for wrong in ["", "relative", "/with space", "/with\"quote", "/\u{e9}", &format!("/{}", "x".repeat(107))] {

@@ -1,4 +1,4 @@
-//! What tests of the policy share.
+//! Helpers of the tests.
 
 mod codec;
 mod decide;
@@ -8,7 +8,7 @@ mod permit;
 mod text;
 
 use super::text::parse_policy;
-use super::{Judge, Policy, Requestor, Rules, UpdateGrant};
+use super::{Policy, PolicyEvaluator, Requestor, Rules, UpdateGrant};
 use wire::name::Name;
 
 fn name(text: &str) -> Name {
@@ -23,10 +23,10 @@ fn source(text: &str) -> core::net::IpAddr {
     text.parse().unwrap()
 }
 
-/// Runs `look` on a judge of the zone `example.` for a key that asks over UDP.
-fn judged<T>(zone: &Policy, key: &str, look: impl FnOnce(&Judge<'_>) -> T) -> T {
+/// Runs `look` on an evaluator of the zone `example.` for a key that sends over UDP.
+fn with_evaluator<T>(zone: &Policy, key: &str, look: impl FnOnce(&PolicyEvaluator<'_>) -> T) -> T {
     let (apex, key) = (name("example."), name(key));
     let rules = Rules { apex: apex.as_ref(), zone: Some(zone), all_zones: None, grant: UpdateGrant::None };
     let requestor = Requestor { key: key.as_ref(), source: source("192.0.2.1"), is_connected: false };
-    look(&rules.judge(requestor))
+    look(&rules.evaluator(requestor))
 }

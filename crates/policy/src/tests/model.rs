@@ -1,7 +1,7 @@
-//! The rules once more, on text and without any index: what is decided must not depend on how it is looked up.
+//! A second implementation of the rules, on text and without an index, to compare decisions with.
 
 use super::{name, policy, source};
-use crate::{Decision, List, Place, Policy, Requestor, Rules, UpdateGrant};
+use crate::{Decision, Policy, Requestor, RuleList, RuleRef, Rules, UpdateGrant};
 use core::fmt::Write;
 use proptest::prelude::*;
 use wire::number::Rtype;
@@ -16,9 +16,9 @@ struct Line {
     types: Vec<(&'static str, u16)>,
 }
 
-/// Who asks, and for what.
+/// A requestor, and the record that it wants to write.
 #[derive(Clone, Debug)]
-struct Asked {
+struct Request {
     key: &'static str,
     is_connected: bool,
     owner: &'static str,
@@ -56,14 +56,14 @@ impl Line {
         text + ";"
     }
 
-    /// Whether the rule is about what is asked; and if so, the maximum.
-    fn says(&self, asked: &Asked) -> Option<u16> {
+    /// Returns the maximum if the rule applies.
+    fn decides(&self, request: &Request) -> Option<u16> {
         let below = |name: &str, above: &str| above.is_empty() || name.ends_with(&format!(".{above}"));
         let is = |identity: &str, name: &str| match identity.strip_prefix('*') {
             Some(rest) => below(name, rest.trim_start_matches('.')),
             None => identity == name,
         };
-        let (owner, key) = (asked.owner, asked.key);
+        let (owner, key) = (request.owner, request.key);
         let of_key = is(self.identity, key);
         let fits = match self.kind {
             "name" => of_key && owner == self.name,
@@ -73,29 +73,29 @@ impl Line {
             "self" => of_key && owner == key,
             "selfsub" => of_key && (owner == key || below(owner, key)),
             "selfwild" => of_key && below(owner, key),
-            "tcp-self" => asked.is_connected && is(self.identity, REVERSE) && owner == REVERSE,
-            _ => asked.is_connected && is(self.identity, PREFIX) && owner == PREFIX,
+            "tcp-self" => request.is_connected && is(self.identity, REVERSE) && owner == REVERSE,
+            _ => request.is_connected && is(self.identity, PREFIX) && owner == PREFIX,
         };
         if !fits {
             return None;
         }
         if self.types.is_empty() {
-            return (!["SOA", "NS", "RRSIG"].contains(&asked.rtype)).then_some(0);
+            return (!["SOA", "NS", "RRSIG"].contains(&request.rtype)).then_some(0);
         }
         let find = |wanted: &str| self.types.iter().find(|(rtype, _)| *rtype == wanted).map(|(_, max)| *max);
-        find(asked.rtype).or_else(|| find("ANY"))
+        find(request.rtype).or_else(|| find("ANY"))
     }
 }
 
-/// What the lines say, one after the other; and what the first that says something says of the number.
-fn expected(lists: [(List, &[Line]); 2], asked: &Asked) -> Decision {
-    if ["RRSIG", "DNSKEY"].contains(&asked.rtype) {
+/// The decision of the first line that applies.
+fn expected(lists: [(RuleList, &[Line]); 2], request: &Request) -> Decision {
+    if ["RRSIG", "DNSKEY"].contains(&request.rtype) {
         return Decision::Never;
     }
     for (list, lines) in lists {
         for (number, line) in (1..).zip(lines) {
-            let by = Place { list, number };
-            match line.says(asked) {
+            let by = RuleRef { list, number };
+            match line.decides(request) {
                 Some(max) if line.is_grant => {
                     return Decision::Granted { by, records_max: core::num::NonZeroU16::new(max) };
                 }
@@ -105,8 +105,8 @@ fn expected(lists: [(List, &[Line]); 2], asked: &Asked) -> Decision {
         }
     }
     // The apex is the root, which is no owner here: nothing is protected.
-    if asked.is_granted {
-        Decision::Granted { by: Place { list: List::Grants, number: 1 }, records_max: None }
+    if request.is_granted {
+        Decision::Granted { by: RuleRef { list: RuleList::Grants, number: 1 }, records_max: None }
     } else {
         Decision::Unmatched
     }
@@ -126,9 +126,9 @@ fn a_line() -> impl Strategy<Value = Line> {
     })
 }
 
-fn what_is_asked() -> impl Strategy<Value = Asked> {
+fn any_request() -> impl Strategy<Value = Request> {
     let words = (prop::sample::select(&KEYS[..]), prop::sample::select(&NAMES[..]), prop::sample::select(&TYPES[..]));
-    (words, any::<bool>(), any::<bool>()).prop_map(|((key, owner, rtype), is_connected, is_granted)| Asked {
+    (words, any::<bool>(), any::<bool>()).prop_map(|((key, owner, rtype), is_connected, is_granted)| Request {
         key,
         is_connected,
         owner,
@@ -147,27 +147,27 @@ proptest! {
     fn the_first_line_that_matches_decides(
         zone in prop::collection::vec(a_line(), 0..12),
         all_zones in prop::collection::vec(a_line(), 0..4),
-        asked in prop::collection::vec(what_is_asked(), 20),
+        requests in prop::collection::vec(any_request(), 20),
     ) {
         let policies = [policy_of(&zone), policy_of(&all_zones)];
         let apex = name(".");
-        for asked in asked {
-            let key = name(&asked.key.to_uppercase());
+        for request in requests {
+            let key = name(&request.key.to_uppercase());
             let rules = Rules {
                 apex: apex.as_ref(),
                 zone: Some(&policies[0]),
                 all_zones: Some(&policies[1]),
-                grant: if asked.is_granted { UpdateGrant::BelowApex } else { UpdateGrant::None },
+                grant: if request.is_granted { UpdateGrant::BelowApex } else { UpdateGrant::None },
             };
             let requestor =
-                Requestor { key: key.as_ref(), source: source(SOURCE), is_connected: asked.is_connected };
-            let judge = rules.judge(requestor);
-            let rtype = (0..=u16::MAX).map(Rtype).find(|rtype| rtype.mnemonic() == Some(asked.rtype)).unwrap();
-            let decision = judge.decide(name(asked.owner).as_ref(), rtype);
-            let expected = expected([(List::Zone, &zone), (List::AllZones, &all_zones)], &asked);
-            prop_assert_eq!(decision, expected, "{:?}", asked);
-            // Who is granted something could be: nobody is turned away before the rules are asked.
-            prop_assert!(judge.may_grant() || !decision.is_granted());
+                Requestor { key: key.as_ref(), source: source(SOURCE), is_connected: request.is_connected };
+            let evaluator = rules.evaluator(requestor);
+            let rtype = (0..=u16::MAX).map(Rtype).find(|rtype| rtype.mnemonic() == Some(request.rtype)).unwrap();
+            let decision = evaluator.decide(name(request.owner).as_ref(), rtype);
+            let expected = expected([(RuleList::Zone, &zone), (RuleList::AllZones, &all_zones)], &request);
+            prop_assert_eq!(decision, expected, "{:?}", request);
+            // `may_grant` refuses no key that a rule grants something.
+            prop_assert!(evaluator.may_grant() || !decision.is_granted());
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Whole updates: one record that is denied is enough.
+//! Whole updates: one denied record refuses all of it.
 
-use super::{judged, name, policy};
+use super::{name, policy, with_evaluator};
 use crate::update::{Step, ZoneRead};
 use crate::{Decision, Denied, Permit};
 use std::ops::ControlFlow;
@@ -49,7 +49,7 @@ fn add(owner: &str, rtype: Rtype) -> Step {
 }
 
 fn permit(rules: &str, steps: &[Step]) -> Result<Permit, Denied> {
-    judged(&policy(rules), "k.", |judge| judge.permit(steps, 100, Some(&ZONE)))
+    with_evaluator(&policy(rules), "k.", |evaluator| evaluator.permit(steps, 100, Some(&ZONE)))
 }
 
 #[test]
@@ -67,28 +67,30 @@ fn one_denied_record_refuses_the_whole() {
 }
 
 #[test]
-fn who_is_granted_nothing_hears_nothing_even_of_prerequisites() {
+fn a_key_without_grants_is_refused_before_prerequisites() {
     assert_eq!(permit("grant other zonesub;", &[]), Err(Denied::NothingGranted));
     assert!(permit("grant k name no.example. A;", &[]).is_ok());
 }
 
 #[test]
-fn delete_all_needs_a_grant_of_each_type_that_is_there() {
+fn delete_all_needs_a_grant_of_each_existing_type() {
     let all = |owner: &str| [Step::DeleteName(name(owner))];
     let denied = |owner: &str, rtype| Err(Denied::Record { owner: name(owner), rtype, decision: Decision::Unmatched });
     assert_eq!(permit("grant k zonesub A PTR;", &all(HOST)), denied(HOST, Rtype::TXT));
     assert!(permit("grant k zonesub A TXT PTR;", &all(HOST)).is_ok());
     assert!(permit("grant k zonesub A;", &all("nothing.example.")).is_ok());
-    // The default types leave out the SOA, which is there: so does BIND.
+    // The default types exclude the existing SOA and NS, as in BIND.
     assert_eq!(permit("grant k zonesub;", &all("example.")), denied("example.", Rtype::NS));
     assert!(permit("grant k zonesub ANY;", &all("example.")).is_ok());
-    // Without the zone that is not known.
-    let without = judged(&policy("grant k zonesub A;"), "k.", |judge| judge.permit::<Types>(&all(HOST), 100, None));
+    // Without the zone, its types are unknown.
+    let without = with_evaluator(&policy("grant k zonesub A;"), "k.", |evaluator| {
+        evaluator.permit::<Types>(&all(HOST), 100, None)
+    });
     assert!(without.is_ok());
 }
 
 #[test]
-fn a_ptr_that_is_not_there_may_be_deleted_as_in_named() {
+fn a_missing_ptr_may_be_deleted_as_in_named() {
     let delete = |owner: &str, rtype| [Step::DeleteRrset(name(owner), rtype)];
     assert!(permit("grant k zonesub A;", &delete("a.example.", Rtype::PTR)).is_ok());
     assert!(permit("grant k zonesub A;", &delete(HOST, Rtype::SRV)).is_ok());
@@ -102,13 +104,13 @@ fn a_ptr_that_is_not_there_may_be_deleted_as_in_named() {
 }
 
 #[test]
-fn limits_of_a_key_are_about_the_message_too() {
+fn limits_of_a_key_bound_the_message() {
     let rules = "grant k zonesub;\nlimit k update-records 2 update-bytes 100;";
     assert!(permit(rules, &[add(HOST, Rtype::A), add(HOST, Rtype::A)]).is_ok());
     assert_eq!(
         permit(rules, &[add(HOST, Rtype::A), add(HOST, Rtype::A), add(HOST, Rtype::A)]),
         Err(Denied::UpdateRecords)
     );
-    let long = judged(&policy(rules), "k.", |judge| judge.permit(&[], 101, Some(&ZONE)));
+    let long = with_evaluator(&policy(rules), "k.", |evaluator| evaluator.permit(&[], 101, Some(&ZONE)));
     assert_eq!(long, Err(Denied::UpdateBytes));
 }

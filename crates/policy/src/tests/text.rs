@@ -1,4 +1,4 @@
-//! Rules as `named` reads them, and errors with their place.
+//! Rules in the syntax of `named`, and errors with their position.
 
 use super::policy;
 use crate::text::{TokenKind, Tokens, parse_policy};
@@ -51,7 +51,7 @@ fn errors_name_the_line_and_the_column() {
 }
 
 #[test]
-fn a_name_may_hold_what_ends_a_word() {
+fn a_quoted_name_may_contain_separators() {
     let text = "grant \"a\\\"b\\;c\\ d\\\\.example.\" zonesub;";
     let once = policy(text);
     assert_eq!(policy(&once.to_string()), once);
@@ -64,7 +64,7 @@ proptest! {
         let _ = parse_policy(&text);
         let _ = parse_policy(&format!("grant k {text}"));
         let mut tokens = Tokens::new(&text);
-        // A token at a time, each takes at least one byte.
+        // Each token takes at least one byte.
         let mut count = 0;
         while let Ok(Some(token)) = tokens.next_token() {
             count += 1;

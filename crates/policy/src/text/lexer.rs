@@ -1,8 +1,8 @@
-//! Words of a text in the syntax of `named.conf`, each with its place.
+//! Splits text in the syntax of `named.conf` into tokens with line and column.
 
 use core::fmt;
 
-/// What is wrong with a text, and where.
+/// An error in a text, with its position.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TextError {
     /// From one.
@@ -19,10 +19,10 @@ impl fmt::Display for TextError {
     }
 }
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TokenKind {
-    /// A word, quotes taken off.
+    /// A word, without quotes.
     Word(String),
     /// `{`
     Open,
@@ -32,27 +32,27 @@ pub enum TokenKind {
     End,
 }
 
-/// A token and its place.
+/// A token and its position.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Token {
     /// From one.
     pub line: usize,
     /// From one, in characters.
     pub column: usize,
-    /// What it is.
+    /// The kind, with the text of a word.
     pub kind: TokenKind,
 }
 
 impl Token {
-    /// Says that something is wrong here.
+    /// An error at this token.
     #[must_use]
     pub fn error(&self, what: impl Into<String>) -> TextError {
         TextError { line: self.line, column: self.column, what: what.into() }
     }
 
-    /// How it is called where it is not wanted.
+    /// The text of the token, for error messages.
     #[must_use]
-    pub fn shown(&self) -> &str {
+    pub fn text(&self) -> &str {
         match &self.kind {
             TokenKind::Word(word) => word,
             TokenKind::Open => "{",
@@ -62,7 +62,7 @@ impl Token {
     }
 }
 
-/// The tokens of a text, one after the other.
+/// Reads the tokens of a text.
 #[derive(Clone, Debug)]
 pub struct Tokens<'t> {
     rest: &'t str,
@@ -71,7 +71,7 @@ pub struct Tokens<'t> {
 }
 
 impl<'t> Tokens<'t> {
-    /// Begins at the first character.
+    /// Starts at the first character.
     #[must_use]
     pub const fn new(text: &'t str) -> Self {
         Self { rest: text, line: 1, column: 1 }
@@ -80,7 +80,7 @@ impl<'t> Tokens<'t> {
     /// The next token; `None` at the end.
     ///
     /// # Errors
-    /// A quote or a comment that does not end.
+    /// An unclosed quote or comment.
     pub fn next_token(&mut self) -> Result<Option<Token>, TextError> {
         self.skip()?;
         let (line, column) = (self.line, self.column);
@@ -100,10 +100,10 @@ impl<'t> Tokens<'t> {
         Ok(Some(Token { line, column, kind }))
     }
 
-    /// A token that must be there.
+    /// The next token, which must exist.
     ///
     /// # Errors
-    /// As [`Self::next_token`]; and the end, where `wanted` was wanted.
+    /// As [`Self::next_token`], and at the end of the text. `wanted` names the expected token in the message.
     pub fn expect(&mut self, wanted: &str) -> Result<Token, TextError> {
         match self.next_token()? {
             Some(token) => Ok(token),
@@ -111,10 +111,10 @@ impl<'t> Tokens<'t> {
         }
     }
 
-    /// A word that must be there.
+    /// The next token, which must be a word.
     ///
     /// # Errors
-    /// As [`Self::expect`], and another token.
+    /// As [`Self::expect`], and for a token that is no word.
     pub fn expect_word(&mut self, wanted: &str) -> Result<(Token, String), TextError> {
         let token = self.expect(wanted)?;
         match &token.kind {
@@ -122,11 +122,11 @@ impl<'t> Tokens<'t> {
                 let word = word.clone();
                 Ok((token, word))
             }
-            _ => Err(token.error(format!("expected {wanted}, found `{}`", token.shown()))),
+            _ => Err(token.error(format!("expected {wanted}, found `{}`", token.text()))),
         }
     }
 
-    /// Says that something is wrong where reading is.
+    /// An error at the current position.
     #[must_use]
     pub fn error_here(&self, what: impl Into<String>) -> TextError {
         TextError { line: self.line, column: self.column, what: what.into() }
@@ -144,7 +144,7 @@ impl<'t> Tokens<'t> {
         kind
     }
 
-    /// A backslash takes the meaning from a quote, and from nothing else: it belongs to the name that is quoted.
+    /// A backslash escapes a quote only. Every other backslash is part of the quoted name.
     fn quoted(&mut self) -> Result<TokenKind, TextError> {
         let (mut word, mut is_escaped) = (String::new(), false);
         for (at, character) in self.rest.char_indices().skip(1) {
@@ -165,7 +165,7 @@ impl<'t> Tokens<'t> {
         Err(self.error_here("a quote is not closed"))
     }
 
-    /// Leaves out blanks and comments, of all three kinds.
+    /// Skips blanks and comments of all three kinds.
     fn skip(&mut self) -> Result<(), TextError> {
         loop {
             let blank = self.rest.len() - self.rest.trim_start().len();

@@ -1,4 +1,4 @@
-//! Rules as text: those of BIND's `update-policy`, word for word, and limits.
+//! Policies as text: the rules of BIND's `update-policy` in the same syntax, and limits.
 //!
 //! ```text
 //!   grant dhcp.example. zonesub A(4) AAAA DHCID;
@@ -16,7 +16,7 @@ use crate::Policy;
 use core::fmt;
 
 impl fmt::Display for Policy {
-    /// One rule a line; what [`parse_policy`] reads.
+    /// One rule or limit per line, as [`parse_policy`] reads it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.rules().iter().try_for_each(|rule| writeln!(f, "{rule}"))?;
         self.limits().iter().try_for_each(|limits| writeln!(f, "{limits}"))

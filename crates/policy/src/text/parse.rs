@@ -1,4 +1,4 @@
-//! Text to rules.
+//! Parses policies.
 
 use super::lexer::{TextError, Token, TokenKind, Tokens};
 use crate::external::SocketPath;
@@ -26,20 +26,20 @@ pub fn parse_policy(text: &str) -> Result<Policy, TextError> {
     Policy::new(rules, limits).map_err(|error| tokens.error_here(error.to_string()))
 }
 
-/// Reads what follows the first word of a rule, up to its semicolon.
+/// Reads the rest of a rule after its first word, including the semicolon.
 ///
 /// # Errors
 /// What is wrong, with line and column.
 pub fn parse_rule(first: &Token, tokens: &mut Tokens<'_>) -> Result<Rule, TextError> {
-    let effect = match first.shown().to_ascii_lowercase().as_str() {
+    let effect = match first.text().to_ascii_lowercase().as_str() {
         "grant" => Effect::Grant,
         "deny" => Effect::Deny,
         other => return Err(first.error(format!("expected `grant` or `deny`, found `{other}`"))),
     };
     let (identity_at, text) = tokens.expect_word("the name of a key, or `*`")?;
-    let (token, word) = tokens.expect_word("a kind of rule, as `name` or `zonesub`")?;
+    let (token, word) = tokens.expect_word("a kind of rule, such as `name` or `zonesub`")?;
     let (identity, scope) = if word.eq_ignore_ascii_case("external") {
-        (Identity::anybody(), parse_external(&identity_at, &text, tokens)?)
+        (Identity::any_key(), parse_external(&identity_at, &text, tokens)?)
     } else {
         let name = parse_name(&identity_at, &text)?;
         (Identity::of_name(name.as_ref()), parse_scope(&token, &word, &name, tokens)?)
@@ -50,18 +50,18 @@ pub fn parse_rule(first: &Token, tokens: &mut Tokens<'_>) -> Result<Rule, TextEr
         match &token.kind {
             TokenKind::Word(word) => types.push(parse_type(&token, word)?),
             TokenKind::End => break,
-            _ => return Err(token.error(format!("expected a type or `;`, found `{}`", token.shown()))),
+            _ => return Err(token.error(format!("expected a type or `;`, found `{}`", token.text()))),
         }
     }
     Ok(Rule { effect, identity, scope, types })
 }
 
-/// A rule for a daemon: its socket stands in the place of the key. BIND wants a name behind it and makes no use of it.
+/// Reads an external rule. The socket stands in the place of the key. BIND requires a name after it and ignores it.
 fn parse_external(socket_at: &Token, text: &str, tokens: &mut Tokens<'_>) -> Result<Scope, TextError> {
     let Some(socket) = text.strip_prefix("local:").and_then(SocketPath::new) else {
         return Err(socket_at.error(format!(
             "`external` needs `local:` and the absolute path of a socket, of at most {SOCKET_PATH_BYTES_MAX} bytes, \
-             without spaces, quotes and backslashes, in the place of a key: as in \"local:/run/auth.sock\""
+             without spaces, quotes and backslashes, in the place of a key: \"local:/run/auth.sock\""
         )));
     };
     let (token, name) = tokens.expect_word("`*`")?;
@@ -83,7 +83,7 @@ fn parse_scope(word_at: &Token, word: &str, identity: &Name, tokens: &mut Tokens
         "tcp-self" => Some(Scope::TcpSelf),
         "6to4-self" => Some(Scope::SixToFourSelf),
         _ if word.starts_with("krb5-") || word.starts_with("ms-") => {
-            return Err(word_at.error(format!("`{word}` needs GSS-TSIG, which is not spoken here")));
+            return Err(word_at.error(format!("`{word}` needs GSS-TSIG, which is not supported")));
         }
         _ => {
             return Err(word_at.error(format!(
@@ -95,7 +95,7 @@ fn parse_scope(word_at: &Token, word: &str, identity: &Name, tokens: &mut Tokens
     let (token, text) = tokens.expect_word("a name")?;
     let name = parse_name(&token, &text)?;
     if let Some(scope) = of_self {
-        // As BIND has it: a name that would mean nothing must not look as if it did.
+        // As in BIND: a name that has no effect is refused.
         let is_identity = !scope.is_of_address() && name == *identity;
         if !(name.as_ref().is_root() || is_identity) {
             return Err(token.error(format!("`{word}` takes no name: write `.` in its place")));
@@ -113,7 +113,7 @@ fn parse_scope(word_at: &Token, word: &str, identity: &Name, tokens: &mut Tokens
     }
 }
 
-/// `A`, `TYPE65`, `A(4)`; none is meant by a maximum of zero.
+/// Reads `A`, `TYPE65` or `A(4)`. A maximum of 0 means no maximum.
 fn parse_type(token: &Token, word: &str) -> Result<RuleType, TextError> {
     let (mnemonic, max) = match word.split_once('(') {
         Some((mnemonic, rest)) => (mnemonic, Some(rest)),
@@ -122,8 +122,9 @@ fn parse_type(token: &Token, word: &str) -> Result<RuleType, TextError> {
     let rtype = scan_type(mnemonic).ok_or_else(|| token.error(format!("`{mnemonic}` is no type")))?;
     let Some(max) = max else { return Ok(RuleType { rtype, records_max: None }) };
     let max = max.strip_suffix(')').and_then(|max| max.parse().ok());
-    let max: u16 =
-        max.ok_or_else(|| token.error(format!("expected a type with a number up to 65535, as `A(4)`: `{word}`")))?;
+    let max: u16 = max.ok_or_else(|| {
+        token.error(format!("expected a type with a number up to 65535, such as `A(4)`, found `{word}`"))
+    })?;
     Ok(RuleType { rtype, records_max: NonZeroU16::new(max) })
 }
 
@@ -142,7 +143,7 @@ fn parse_name(token: &Token, text: &str) -> Result<Name, TextError> {
     }
 }
 
-/// What follows `limit`.
+/// Reads the rest of a limit after the word `limit`.
 fn parse_limits(tokens: &mut Tokens<'_>) -> Result<KeyLimits, TextError> {
     let (token, text) = tokens.expect_word("the name of a key, or `*`")?;
     let mut limits = KeyLimits::none(Identity::of_name(parse_name(&token, &text)?.as_ref()));
@@ -151,17 +152,17 @@ fn parse_limits(tokens: &mut Tokens<'_>) -> Result<KeyLimits, TextError> {
         let word = match &token.kind {
             TokenKind::Word(word) => word.to_ascii_lowercase(),
             TokenKind::End => return Ok(limits),
-            _ => return Err(token.error(format!("expected a limit or `;`, found `{}`", token.shown()))),
+            _ => return Err(token.error(format!("expected a limit or `;`, found `{}`", token.text()))),
         };
         let words = limits.numbers().map(|(word, _)| word);
-        let place = words
+        let index = words
             .iter()
             .position(|known| *known == word)
             .ok_or_else(|| token.error(format!("`{word}` is no limit; there are {}", words.join(", "))))?;
         let (token, number) = tokens.expect_word("a number")?;
         let number: u32 =
             number.parse().map_err(|_| token.error(format!("`{number}` is no number up to 4294967295")))?;
-        if let Some(there) = limits.numbers_mut().into_iter().nth(place)
+        if let Some(there) = limits.numbers_mut().into_iter().nth(index)
             && there.replace(number).is_some()
         {
             return Err(token.error(format!("`{word}` is given twice")));

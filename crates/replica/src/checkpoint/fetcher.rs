@@ -1,7 +1,7 @@
-//! The taking side of a transfer: asks for the table, then for the blocks, verifies each and writes it down. What has
-//! arrived stays when a connection breaks, when another member takes over with the same checkpoint, and when this
-//! member starts again: the file names its checkpoint from its first write on. What a process before this one wrote is
-//! written again as it is read back: it may have died by a failed sync, and then no disk need have what can be read.
+//! The receiving side of a transfer: requests the table, then the blocks, verifies each and writes it. Blocks on disk
+//! are kept when a connection breaks, when another member becomes the source of the same checkpoint, and when this
+//! member restarts, because the file names its checkpoint from its first write on. Blocks from an earlier process are
+//! read back and written again: after a failed sync, bytes that can be read need not be on the disk.
 
 use super::INCOMING_FILE;
 use super::format::{Manifest, Table};
@@ -13,44 +13,44 @@ use super::limits::{
 use crate::disk::{DiskJob, DiskOp, DiskQueue, ReadFile, Tickets};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Something to do for a fetcher.
+/// An action for the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FetchOutput {
-    /// Send this.
+    /// Send a frame.
     Send {
-        /// To whom.
+        /// The receiver.
         to: u64,
-        /// What.
+        /// The frame.
         frame: TransferFrame,
     },
-    /// Write this.
+    /// Execute this disk job.
     Disk(DiskJob),
-    /// Have this read.
+    /// Execute this read.
     Read(ReadFile),
 }
 
-/// How far a transfer is.
+/// Progress of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FetchState {
     /// Blocks are missing, or not durable yet.
     UnderWay {
-        /// Blocks that are here.
+        /// Blocks that arrived.
         have: u32,
         /// All blocks.
         of: u32,
     },
-    /// The checkpoint is durable under its name: [`CheckpointFetcher::into_parts`].
+    /// The checkpoint is durable under its name; take it with [`CheckpointFetcher::into_parts`].
     Whole,
-    /// It will not come.
+    /// The transfer failed.
     Failed(FetchError),
 }
 
 /// Why a transfer failed; the source is at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FetchError {
-    /// The source has the checkpoint no longer.
+    /// The source no longer has the checkpoint.
     Gone,
-    /// The table is not the one that the manifest names.
+    /// The table does not match the manifest.
     BadTable,
     /// Too many blocks differed from their checksums.
     BadBlocks,
@@ -61,12 +61,12 @@ pub enum FetchError {
 pub struct CheckpointFetcher {
     manifest: Manifest,
     source: Option<u64>,
-    /// A process before this one left a file that may be a part of this very checkpoint.
+    /// An earlier process left a file that may be part of this checkpoint.
     has_remains: bool,
     stage: Stage,
     /// Requested parts of the table, or requested blocks.
     requested: BTreeSet<u32>,
-    /// When something last arrived or was asked for anew, in milliseconds.
+    /// When something last arrived or was last requested, in milliseconds.
     last_progress_ms: u64,
     bad_count: u32,
     kept_count: u32,
@@ -86,22 +86,22 @@ enum Stage {
 #[derive(Debug)]
 struct Data {
     table: Table,
-    /// Every block before this one is here; of those after, these are.
+    /// All blocks before this one are here.
     next: u32,
     ahead: BTreeSet<u32>,
     /// Verified blocks that are not yet being written.
     unwritten: BTreeMap<u32, Vec<u8>>,
-    /// What is left of an earlier transfer, while it is looked at.
+    /// The file of an earlier transfer, while it is read back.
     remains: Option<PartialFile>,
-    /// That was of this checkpoint, and the file goes on.
+    /// The file belongs to this checkpoint and is continued.
     is_resumed: bool,
     is_created: bool,
 }
 
-/// Reading back what is left of an earlier transfer.
+/// Reads back the file of an earlier transfer.
 #[derive(Debug, Default)]
 struct PartialFile {
-    /// What is being read, by ticket: a block, or the trailer, which names the checkpoint.
+    /// Reads in progress, by ticket: a block, or `None` for the trailer, which names the checkpoint.
     reads: BTreeMap<u64, Option<u32>>,
     is_named: bool,
     /// The next block to read.
@@ -109,8 +109,8 @@ struct PartialFile {
 }
 
 impl CheckpointFetcher {
-    /// A transfer from `source`, which must be connected. `has_remains`: there is a file of a transfer that a process
-    /// before this one began; what it holds of this checkpoint is not asked for again.
+    /// A transfer from `source`, which must be connected. `has_remains` means that an earlier process left a file;
+    /// its blocks of this checkpoint are not requested again.
     pub fn new(manifest: Manifest, source: u64, has_remains: bool, now_ms: u64) -> Self {
         Self {
             manifest,
@@ -126,12 +126,12 @@ impl CheckpointFetcher {
         }
     }
 
-    /// Which checkpoint.
+    /// The manifest of the checkpoint.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// How far it is.
+    /// The progress of the transfer.
     pub fn state(&self) -> FetchState {
         let of = self.manifest.block_count;
         match &self.stage {
@@ -153,7 +153,7 @@ impl CheckpointFetcher {
         self.kept_count
     }
 
-    /// Manifest and table of a whole checkpoint, for [`super::CheckpointLoader::new`]; `None` before.
+    /// Manifest and table of a complete checkpoint, for [`super::CheckpointLoader::new`]; `None` before that.
     pub fn into_parts(self) -> Option<(Manifest, Table)> {
         match self.stage {
             Stage::Whole(data) => Some((self.manifest, data.table)),
@@ -161,14 +161,14 @@ impl CheckpointFetcher {
         }
     }
 
-    /// Goes on from a member that has the checkpoint; what was asked of another is asked again.
+    /// Continues from another member that has the checkpoint. Open requests are sent again.
     pub fn set_source(&mut self, source: u64, now_ms: u64) {
         self.source = Some(source);
         self.requested.clear();
         self.last_progress_ms = now_ms;
     }
 
-    /// The connection to a peer ended; the transfer waits if it was the source.
+    /// The connection to a peer ended. If it was the source, the transfer pauses.
     pub fn peer_gone(&mut self, peer: u64) {
         if self.source == Some(peer) {
             self.source = None;
@@ -176,7 +176,7 @@ impl CheckpointFetcher {
         }
     }
 
-    /// Asks again when nothing has arrived for too long.
+    /// Repeats the requests if nothing arrived for too long.
     pub fn tick(&mut self, now_ms: u64) {
         if !self.requested.is_empty() && now_ms.saturating_sub(self.last_progress_ms) >= FETCH_STALL_MS {
             self.requested.clear();
@@ -184,7 +184,7 @@ impl CheckpointFetcher {
         }
     }
 
-    /// Takes a frame of the source.
+    /// Handles a frame from the source.
     pub fn handle(&mut self, peer: u64, frame: TransferFrame, now_ms: u64) {
         let is_ours = |checkpoint: &[u8; 32]| *checkpoint == self.manifest.id && self.source == Some(peer);
         match frame {
@@ -206,28 +206,28 @@ impl CheckpointFetcher {
         }
     }
 
-    /// The next thing to do.
+    /// The next action.
     pub fn poll(&mut self, tickets: &mut Tickets) -> Option<FetchOutput> {
-        // A checkpoint without blocks has a table without pieces.
+        // A checkpoint without blocks has an empty table.
         self.assemble_table();
         if let Some(read) = self.poll_remains(tickets) {
             return Some(FetchOutput::Read(read));
         }
-        // Whether the file goes on or begins anew is known once its name was read.
+        // Only when the file's name was read is it known whether the file is continued or begun anew.
         if matches!(&self.stage, Stage::Data(data) if data.remains.as_ref().is_some_and(|remains| !remains.is_named)) {
             return None;
         }
         let job = self.poll_disk(tickets).map(FetchOutput::Disk);
-        // What is missing is known when all was looked at.
+        // Which blocks are missing is known once all of the file was read.
         if self.is_reading_back() { job } else { job.or_else(|| self.poll_get()) }
     }
 
-    /// Whether it looks at what is left of an earlier transfer; nothing is asked for meanwhile.
+    /// Whether the file of an earlier transfer is being read back. No block is requested meanwhile.
     pub fn is_reading_back(&self) -> bool {
         matches!(&self.stage, Stage::Data(data) if data.remains.is_some())
     }
 
-    /// The next part of what is left to look at.
+    /// The next read of the earlier transfer's file.
     fn poll_remains(&mut self, tickets: &mut Tickets) -> Option<ReadFile> {
         let Stage::Data(data) = &mut self.stage else { return None };
         let remains = data.remains.as_mut()?;
@@ -252,10 +252,10 @@ impl CheckpointFetcher {
         Some(ReadFile { ticket, file: INCOMING_FILE.into(), offset, len })
     }
 
-    /// Takes a read; gives the bytes back when they are not the fetcher's.
+    /// Takes the result of a read; returns the bytes if the read was not the fetcher's.
     ///
     /// # Errors
-    /// The bytes.
+    /// The bytes, unchanged.
     pub fn file_read(&mut self, ticket: u64, bytes: Vec<u8>) -> Result<(), Vec<u8>> {
         let Stage::Data(data) = &mut self.stage else { return Err(bytes) };
         let Some(remains) = &mut data.remains else { return Err(bytes) };
@@ -265,12 +265,16 @@ impl CheckpointFetcher {
                 remains.is_named = true;
                 data.is_resumed = true;
             }
-            // Of another checkpoint.
+            // The file is of another checkpoint.
             None => data.remains = None,
             Some(number) => {
-                // What is wrong was not written yet, or not to the end.
+                // A block that does not verify was not written, or only in part.
                 if data.table.line(number).is_some_and(|line| line.is_block(&bytes)) {
-                    data.take(number, bytes);
+                    if planted!(BlocksNotWrittenAgain) {
+                        data.is_here(number);
+                    } else {
+                        data.take(number, bytes);
+                    }
                     self.kept_count += 1;
                 }
             }
@@ -284,7 +288,7 @@ impl CheckpointFetcher {
         Ok(())
     }
 
-    /// Takes the answer to a job; whether the ticket was the fetcher's.
+    /// Takes the result of a job; returns whether the ticket was the fetcher's.
     pub fn persisted(&mut self, ticket: u64) -> bool {
         if self.under_way != Some(ticket) {
             return false;
@@ -330,7 +334,7 @@ impl CheckpointFetcher {
                 next: 0,
                 ahead: BTreeSet::new(),
                 unwritten: BTreeMap::new(),
-                remains: self.has_remains.then(PartialFile::default),
+                remains: (self.has_remains && !planted!(BlocksFetchedAgain)).then(PartialFile::default),
                 is_resumed: false,
                 is_created: false,
             })),
@@ -347,7 +351,7 @@ impl CheckpointFetcher {
             _ => return None,
         };
         let room = FETCH_WINDOW_MAX.saturating_sub(self.requested.len() + unwritten);
-        // Half a window at once keeps requests few; the last ones go out as they are.
+        // Requests are sent for at least half a window, to keep them few. The last ones are sent as they are.
         if room == 0 || (room < FETCH_WINDOW_MAX / 2 && !self.requested.is_empty()) {
             return None;
         }
@@ -386,7 +390,7 @@ impl CheckpointFetcher {
             if !data.is_resumed {
                 ops.push(DiskOp::Create { file: INCOMING_FILE.into(), zeroed_bytes: 0 });
             }
-            // From here on the file says which checkpoint it is a part of.
+            // From here on, the file names its checkpoint.
             ops.push(write(0, self.manifest.header.encode()));
             ops.push(write(self.manifest.table_offset(), data.table.as_bytes().to_vec()));
             ops.push(write(self.manifest.trailer_offset(), self.manifest.encode_trailer()));
@@ -428,7 +432,7 @@ impl Data {
     }
 }
 
-/// Pieces of the table.
+/// Number of parts of the table.
 fn table_part_count(manifest: &Manifest) -> u32 {
     manifest.table_bytes().div_ceil(BLOCK_BYTES_MAX) as u32
 }

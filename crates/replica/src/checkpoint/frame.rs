@@ -1,14 +1,14 @@
-//! What members say to each other in a transfer. The envelope (group, kind of frame) is the peer codec's.
+//! Messages between members in a transfer. The peer codec adds the envelope (group and kind of frame).
 
 use super::format::CheckpointId;
 use super::limits::{BLOCK_BYTES_MAX, GET_COUNT_MAX};
 use crate::bytes::Cursor;
 use core::fmt;
 
-/// Which of a checkpoint's two runs of blocks.
+/// A part of a checkpoint that is sent in blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// The table of blocks, in pieces of the size of a block.
+    /// The table of blocks, cut into blocks itself.
     Table,
     /// The blocks.
     Data,
@@ -17,31 +17,31 @@ pub enum Part {
 /// One message of a transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TransferFrame {
-    /// Asks for blocks.
+    /// Requests blocks.
     Get {
-        /// Of which checkpoint.
+        /// The checkpoint.
         checkpoint: CheckpointId,
-        /// Of which part.
+        /// The part.
         part: Part,
-        /// The first.
+        /// The first block.
         from: u32,
-        /// How many, at least one and at most [`GET_COUNT_MAX`].
+        /// Number of blocks, at least one and at most [`GET_COUNT_MAX`].
         count: u16,
     },
-    /// Brings one.
+    /// Carries one block.
     Block {
-        /// Of which checkpoint.
+        /// The checkpoint.
         checkpoint: CheckpointId,
-        /// Of which part.
+        /// The part.
         part: Part,
         /// Its number.
         number: u32,
         /// Its bytes.
         bytes: Vec<u8>,
     },
-    /// The asked member does not have the checkpoint, or no longer.
+    /// The requested member does not have the checkpoint.
     Gone {
-        /// Which.
+        /// The checkpoint.
         checkpoint: CheckpointId,
     },
 }
@@ -49,7 +49,7 @@ pub enum TransferFrame {
 /// Why a frame was refused; the peer is at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameError {
-    /// It ends too early, goes on too long, or has a kind or part that is unknown.
+    /// The frame is too short or too long, or its kind or part is unknown.
     Malformed,
     /// A count or length is beyond its limit.
     TooLarge,

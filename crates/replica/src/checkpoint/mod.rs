@@ -1,76 +1,39 @@
 //! Checkpoints: the replicated state at one index, in one file.
 //!
-//! The replica freezes a version of its state and hands its items out one by one ([`CheckpointItems`]);
-//! [`CheckpointWriter`] puts them into blocks, each a small job of the bulk queue, so that updates go on meanwhile. A
-//! file has its name only once it is whole and synced. [`CheckpointReader`] reads it at start, [`CheckpointLoader`]
-//! while the replica runs; nothing is given out that was not verified. [`CheckpointServer`] and [`CheckpointFetcher`]
-//! carry one from a member to another: block by block, each verified on arrival, going on where a connection broke.
+//! The replica freezes a version of its state and returns its items one by one ([`CheckpointItems`]).
+//! [`CheckpointWriter`] puts them into blocks, each a small job of the bulk queue, so updates continue meanwhile. A
+//! file gets its name only once it is complete and synced. [`CheckpointReader`] reads it at start,
+//! [`CheckpointLoader`] while the replica runs; both verify everything that they return. [`CheckpointServer`] and
+//! [`CheckpointFetcher`] transfer a checkpoint between members, block by block. Each block is verified on arrival,
+//! and a transfer continues after a broken connection.
 //!
-//! What an item means is not known here: a [`Section`] and bytes.
+//! This module does not interpret items: each is a [`Section`] and bytes.
 
 // Sizes and bounds.
 pub mod limits;
+// References to checkpoints, and names of their files.
+mod name;
 // The bytes of a checkpoint.
 mod format;
-// Whole checkpoints to disk.
+// Writes checkpoints.
 mod writer;
-// From disk, at start and while running.
+// Reads checkpoints, at start and while running.
 mod reader;
-// What members say to each other in a transfer.
+// Messages of a transfer.
 mod frame;
-// The giving side.
+// The sending side.
 mod server;
-// The taking side.
+// The receiving side.
 mod fetcher;
 
 pub use fetcher::{CheckpointFetcher, FetchError, FetchOutput, FetchState};
-pub use format::{CheckpointDamage, CheckpointHeader, CheckpointId, Flaw, Manifest, Section, Table, items};
+pub use format::{CheckpointDamage, CheckpointHeader, CheckpointId, DamageKind, Manifest, Section, Table, items};
 pub use frame::{FrameError, Part, TransferFrame};
-pub use reader::{CheckpointError, CheckpointLoader, CheckpointReader};
+pub(crate) use name::is_checkpoint;
+pub use name::{CheckpointRef, INCOMING_FILE, REPAIR_FILE, WRITING_FILE, checkpoint_file, has_remains, stale_files};
+pub use reader::{CheckpointError, CheckpointLoader, CheckpointReader, verified};
 pub use server::{CheckpointServer, ServerOutput};
 pub use writer::{CheckpointItems, CheckpointWriter, WriteStep, Written};
-
-use crate::disk::DiskRead;
-use crate::log::CheckpointRef;
-
-const PREFIX: &str = "checkpoint-";
-/// Name of the file in which one of our own is being written.
-pub(crate) const WRITING_FILE: &str = "checkpoint.writing";
-/// Name of the file in which one of a peer's arrives.
-pub(crate) const INCOMING_FILE: &str = "checkpoint.incoming";
-/// Name of the file for a checkpoint that arrives to replace a damaged one. A start removes it.
-pub const REPAIR_FILE: &str = "checkpoint-repair";
-
-/// Name of the file of a checkpoint.
-pub fn checkpoint_file(checkpoint: &CheckpointRef) -> String {
-    let [a, b, c, d, ..] = checkpoint.id;
-    format!("{PREFIX}{:016x}-{a:02x}{b:02x}{c:02x}{d:02x}", checkpoint.index)
-}
-
-/// Whether a file of this name is a whole checkpoint.
-pub(crate) fn is_checkpoint(file: &str) -> bool {
-    file.starts_with(PREFIX) && file != REPAIR_FILE
-}
-
-/// The checkpoint in a file, if every byte of it is intact.
-pub fn verified(disk: &dyn DiskRead, file: &str) -> Option<CheckpointRef> {
-    let reader = CheckpointReader::open_file(disk, file.to_owned()).ok()?;
-    reader.for_each_item(disk, |_, _| {}).ok()?;
-    Some(reader.manifest().reference())
-}
-
-/// Whether a transfer that a process before this one began has left something.
-pub fn has_remains<'f>(mut files: impl Iterator<Item = &'f str>) -> bool {
-    files.any(|file| file == INCOMING_FILE)
-}
-
-/// Which of these files are checkpoints, or parts of one, that nobody needs: all but `keep`, and what a transfer may go
-/// on from. For the start, when neither a writer nor a transfer is under way.
-pub fn stale_files<'f>(files: impl Iterator<Item = &'f str>, keep: &CheckpointRef) -> Vec<String> {
-    let kept = checkpoint_file(keep);
-    let is_ours = |file: &str| file.starts_with(PREFIX) || file == WRITING_FILE;
-    files.filter(|file| is_ours(file) && *file != kept).map(str::to_owned).collect()
-}
 
 #[cfg(test)]
 mod tests;

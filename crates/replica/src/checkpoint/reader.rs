@@ -1,21 +1,20 @@
-//! Checkpoints from disk: at start, when waiting harms nobody, and while the replica runs, by answers to reads.
+//! Reads checkpoints: blocking at start, and asynchronously while the replica runs.
 
-use super::checkpoint_file;
 use super::format::{
-    CheckpointDamage, CheckpointHeader, Flaw, HEADER_BYTES, Manifest, Section, TRAILER_BYTES, Table, items,
+    CheckpointDamage, CheckpointHeader, DamageKind, HEADER_BYTES, Manifest, Section, TRAILER_BYTES, Table, items,
 };
 use super::limits::LOAD_READS_MAX;
+use super::name::{CheckpointRef, checkpoint_file};
 use crate::disk::{DiskError, DiskRead, ReadFile, Tickets};
-use crate::log::CheckpointRef;
 use core::fmt;
 use std::collections::BTreeMap;
 
 /// Why a checkpoint could not be read at start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CheckpointError {
-    /// It is damaged: quarantine.
+    /// It is damaged: the replica goes into quarantine.
     Damage(CheckpointDamage),
-    /// The disk could not be read, or the file is not there.
+    /// The disk could not be read, or the file is missing.
     Disk(DiskError),
 }
 
@@ -36,7 +35,7 @@ impl From<DiskError> for CheckpointError {
     }
 }
 
-/// A whole checkpoint on disk, read at start.
+/// A complete checkpoint on disk, read at start.
 #[derive(Debug)]
 pub struct CheckpointReader {
     file: String,
@@ -45,42 +44,42 @@ pub struct CheckpointReader {
 }
 
 impl CheckpointReader {
-    /// Reads and verifies header, table and trailer of the checkpoint that the log names.
+    /// Reads and verifies header, table and trailer of the checkpoint that the log refers to.
     ///
     /// # Errors
     /// [`CheckpointError`].
     pub fn open(disk: &dyn DiskRead, checkpoint: &CheckpointRef) -> Result<Self, CheckpointError> {
         let reader = Self::open_file(disk, checkpoint_file(checkpoint))?;
         if reader.manifest.reference() != *checkpoint {
-            return Err(CheckpointError::Damage(CheckpointDamage { file: reader.file, what: Flaw::Other }));
+            return Err(CheckpointError::Damage(CheckpointDamage { file: reader.file, what: DamageKind::Other }));
         }
         Ok(reader)
     }
 
-    /// The same of a file of any name, which says itself which checkpoint it is.
+    /// The same for a file of any name; the file itself tells which checkpoint it is.
     ///
     /// # Errors
     /// [`CheckpointError`].
     pub fn open_file(disk: &dyn DiskRead, file: String) -> Result<Self, CheckpointError> {
-        let damage = |what: Flaw| CheckpointError::Damage(CheckpointDamage { file: file.clone(), what });
+        let damage = |what: DamageKind| CheckpointError::Damage(CheckpointDamage { file: file.clone(), what });
         let files = disk.list()?;
         let (_, bytes) = files
             .iter()
             .find(|(name, _)| *name == file)
             .ok_or_else(|| CheckpointError::Disk(DiskError::Missing { file: file.clone() }))?;
         let header = CheckpointHeader::decode(&disk.read(&file, 0, HEADER_BYTES)?).map_err(damage)?;
-        let trailer_at = bytes.checked_sub(TRAILER_BYTES as u64).ok_or_else(|| damage(Flaw::Trailer))?;
+        let trailer_at = bytes.checked_sub(TRAILER_BYTES as u64).ok_or_else(|| damage(DamageKind::Trailer))?;
         let trailer = disk.read(&file, trailer_at, TRAILER_BYTES)?;
-        let manifest = Manifest::decode_trailer(header, &trailer).ok_or_else(|| damage(Flaw::Trailer))?;
+        let manifest = Manifest::decode_trailer(header, &trailer).ok_or_else(|| damage(DamageKind::Trailer))?;
         if manifest.file_bytes() != *bytes {
-            return Err(damage(Flaw::Trailer));
+            return Err(damage(DamageKind::Trailer));
         }
         let data = disk.read(&file, manifest.table_offset(), manifest.table_bytes())?;
-        let table = Table::decode(&manifest, data).ok_or_else(|| damage(Flaw::Table))?;
+        let table = Table::decode(&manifest, data).ok_or_else(|| damage(DamageKind::Table))?;
         Ok(Self { file, manifest, table })
     }
 
-    /// What the checkpoint says about itself.
+    /// Description of the checkpoint.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
@@ -90,22 +89,22 @@ impl CheckpointReader {
         (self.manifest, self.table)
     }
 
-    /// Calls `each` with all items in order; each block is verified first.
+    /// Calls `each` with all items in order, after verifying their block.
     ///
     /// # Errors
-    /// [`CheckpointError`]; items of earlier blocks were given out by then.
+    /// [`CheckpointError`]. Items of earlier blocks were passed to `each` by then.
     pub fn for_each_item(
         &self,
         disk: &dyn DiskRead,
         mut each: impl FnMut(Section, &[u8]),
     ) -> Result<(), CheckpointError> {
         let file = &self.file;
-        let damage = |what: Flaw| CheckpointError::Damage(CheckpointDamage { file: file.clone(), what });
+        let damage = |what: DamageKind| CheckpointError::Damage(CheckpointDamage { file: file.clone(), what });
         for number in 0..self.table.block_count() {
-            let line = self.table.line(number).ok_or_else(|| damage(Flaw::Table))?;
+            let line = self.table.line(number).ok_or_else(|| damage(DamageKind::Table))?;
             let block = disk.read(file, line.offset, line.len)?;
             if !line.is_block(&block) {
-                return Err(damage(Flaw::Block(number)));
+                return Err(damage(DamageKind::Block(number)));
             }
             for item in items(number, &block) {
                 each(line.section, item.map_err(damage)?);
@@ -115,12 +114,12 @@ impl CheckpointReader {
     }
 }
 
-/// Reads a checkpoint while the replica runs: after a transfer.
+/// Reads a checkpoint while the replica runs, after a transfer.
 #[derive(Debug)]
 pub struct CheckpointLoader {
     file: String,
     table: Table,
-    /// The block that is read next, and the one that is given out next.
+    /// The block to read next, and the block to return next.
     next_read: u32,
     next_block: u32,
     under_way: BTreeMap<u64, u32>,
@@ -134,7 +133,7 @@ impl CheckpointLoader {
         Self { file: manifest.file(), table, next_read: 0, next_block: 0, under_way, arrived }
     }
 
-    /// The next read, if there is room for its answer.
+    /// The next read, if there is room for its result.
     pub fn poll(&mut self, tickets: &mut Tickets) -> Option<ReadFile> {
         if self.under_way.len() + self.arrived.len() >= LOAD_READS_MAX {
             return None;
@@ -146,19 +145,19 @@ impl CheckpointLoader {
         Some(ReadFile { ticket, file: self.file.clone(), offset: line.offset, len: line.len })
     }
 
-    /// Whether this read is the loader's.
+    /// Whether this read belongs to the loader.
     pub fn is_reading(&self, ticket: u64) -> bool {
         self.under_way.contains_key(&ticket)
     }
 
-    /// Takes the answer to a read; whether the ticket was the loader's.
+    /// Takes the result of a read; returns whether the ticket was the loader's.
     ///
     /// # Errors
-    /// [`CheckpointDamage`]: what was read is not what was written.
+    /// [`CheckpointDamage`] if the block does not verify.
     pub fn file_read(&mut self, ticket: u64, bytes: Vec<u8>) -> Result<bool, CheckpointDamage> {
         let Some(number) = self.under_way.remove(&ticket) else { return Ok(false) };
         if !self.table.line(number).is_some_and(|line| line.is_block(&bytes)) {
-            return Err(CheckpointDamage { file: self.file.clone(), what: Flaw::Block(number) });
+            return Err(CheckpointDamage { file: self.file.clone(), what: DamageKind::Block(number) });
         }
         self.arrived.insert(number, bytes);
         Ok(true)
@@ -172,7 +171,7 @@ impl CheckpointLoader {
         Some((number, self.table.line(number)?.section, block))
     }
 
-    /// Whether all blocks were given out.
+    /// Whether all blocks were returned.
     pub fn is_done(&self) -> bool {
         self.next_block == self.table.block_count()
     }
@@ -181,4 +180,11 @@ impl CheckpointLoader {
     pub fn into_table(self) -> Table {
         self.table
     }
+}
+
+/// The checkpoint in a file, if every byte is intact.
+pub fn verified(disk: &dyn DiskRead, file: &str) -> Option<CheckpointRef> {
+    let reader = CheckpointReader::open_file(disk, file.to_owned()).ok()?;
+    reader.for_each_item(disk, |_, _| {}).ok()?;
+    Some(reader.manifest().reference())
 }

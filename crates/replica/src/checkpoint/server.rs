@@ -1,32 +1,32 @@
-//! The giving side of a transfer: answers requests for blocks, a few at a time.
+//! The sending side of a transfer: answers requests for blocks, a few at a time.
 
-use super::format::{CheckpointDamage, CheckpointId, Flaw, Manifest, Table};
+use super::format::{CheckpointDamage, CheckpointId, DamageKind, Manifest, Table};
 use super::frame::{Part, TransferFrame};
 use super::limits::{BLOCK_BYTES_MAX, OFFER_LEASE_MS, OFFERS_MAX, SERVER_READS_MAX, WAITING_BLOCKS_MAX};
 use crate::disk::{ReadFile, Tickets};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Something to do for a server.
+/// An action for the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerOutput {
-    /// Have this read.
+    /// Execute this read.
     Read(ReadFile),
-    /// Send this.
+    /// Send a frame.
     Send {
-        /// To whom.
+        /// The receiver.
         to: u64,
-        /// What.
+        /// The frame.
         frame: TransferFrame,
     },
 }
 
-/// The checkpoints of this member that others may ask for.
+/// The checkpoints of this member that peers may request.
 #[derive(Debug, Default)]
 pub struct CheckpointServer {
     /// Oldest first.
     offers: Vec<Offer>,
     waiting: VecDeque<BlockRequest>,
-    /// Blocks that are being read, by ticket.
+    /// Blocks being read, by ticket.
     reads: BTreeMap<u64, BlockRequest>,
     frames: VecDeque<(u64, TransferFrame)>,
 }
@@ -35,7 +35,7 @@ pub struct CheckpointServer {
 struct Offer {
     manifest: Manifest,
     table: Table,
-    /// When it was last asked for, in milliseconds.
+    /// When it was last requested, in milliseconds.
     requested_ms: Option<u64>,
 }
 
@@ -48,7 +48,7 @@ struct BlockRequest {
 }
 
 impl CheckpointServer {
-    /// Offers a checkpoint, which is durable, as the newest.
+    /// Offers a durable checkpoint as the newest.
     pub fn offer(&mut self, manifest: Manifest, table: Table) {
         self.offers.retain(|offer| offer.manifest.id != manifest.id);
         self.offers.push(Offer { manifest, table, requested_ms: None });
@@ -59,12 +59,13 @@ impl CheckpointServer {
         self.offers.last().map(|offer| &offer.manifest)
     }
 
-    /// The lowest index that a transfer under way will need the log from; nothing after it should be compacted.
+    /// The lowest index from which a running transfer will need the log. No entry after it should be compacted.
     pub fn pinned_index(&self, now_ms: u64) -> Option<u64> {
-        self.offers.iter().filter(|offer| offer.is_leased(now_ms)).map(|offer| offer.manifest.header.index).min()
+        let is_used = |offer: &&Offer| offer.is_leased(now_ms) && !planted!(TransferKeepsNoLog);
+        self.offers.iter().filter(is_used).map(|offer| offer.manifest.header.index).min()
     }
 
-    /// Withdraws the checkpoints that nobody needs any more; gives their files, which may be removed.
+    /// Withdraws checkpoints that are no longer needed; returns their files, which may be removed.
     pub fn retire(&mut self, now_ms: u64) -> Vec<String> {
         let older = self.offers.len().saturating_sub(1);
         let over = self.offers.len().saturating_sub(OFFERS_MAX);
@@ -83,7 +84,7 @@ impl CheckpointServer {
         files
     }
 
-    /// Takes a request; other frames are none of the server's.
+    /// Handles a request; ignores other frames.
     pub fn handle(&mut self, peer: u64, frame: &TransferFrame, now_ms: u64) {
         let TransferFrame::Get { checkpoint, part, from, count } = *frame else { return };
         let Some(offer) = self.offers.iter_mut().find(|offer| offer.manifest.id == checkpoint) else {
@@ -106,7 +107,7 @@ impl CheckpointServer {
         self.frames.retain(|(to, _)| *to != peer);
     }
 
-    /// The next thing to do.
+    /// The next action.
     pub fn poll(&mut self, tickets: &mut Tickets) -> Option<ServerOutput> {
         loop {
             if let Some((to, frame)) = self.frames.pop_front() {
@@ -122,7 +123,7 @@ impl CheckpointServer {
         }
     }
 
-    /// Takes the answer to a read; whether the ticket was the server's.
+    /// Takes the result of a read; returns whether the ticket was the server's.
     ///
     /// # Errors
     /// [`CheckpointDamage`]: the file is damaged. It is no longer offered, and the requesting peer is informed.
@@ -136,13 +137,13 @@ impl CheckpointServer {
         if !self.offers[index].table.line(number).is_some_and(|line| line.is_block(&bytes)) {
             self.refuse(peer, checkpoint);
             let file = self.offers.remove(index).manifest.file();
-            return Err(CheckpointDamage { file, what: Flaw::Block(number) });
+            return Err(CheckpointDamage { file, what: DamageKind::Block(number) });
         }
         self.frames.push_back((peer, TransferFrame::Block { checkpoint, part, number, bytes }));
         Ok(true)
     }
 
-    /// Answers from memory, or gives the read that will.
+    /// Answers from memory, or returns the necessary read.
     fn serve(&mut self, request: BlockRequest, tickets: &mut Tickets) -> Option<ReadFile> {
         let BlockRequest { peer, checkpoint, part, number } = request;
         let Some(offer) = self.offers.iter().find(|offer| offer.manifest.id == checkpoint) else {
@@ -175,6 +176,6 @@ impl CheckpointServer {
 
 impl Offer {
     fn is_leased(&self, now_ms: u64) -> bool {
-        self.requested_ms.is_some_and(|asked| now_ms.saturating_sub(asked) < OFFER_LEASE_MS)
+        self.requested_ms.is_some_and(|requested| now_ms.saturating_sub(requested) < OFFER_LEASE_MS)
     }
 }

@@ -1,21 +1,21 @@
-//! A checkpoint to disk, one block a job.
+//! Writes a checkpoint to disk, one block per job.
 
 use super::WRITING_FILE;
 use super::format::{CheckpointHeader, HEADER_BYTES, Manifest, Section, Table};
 use super::limits::{BLOCK_BYTES_MAX, BLOCKS_MAX, ITEM_BYTES_MAX, STEP_BYTES, UNSYNCED_BYTES_MAX};
 use crate::disk::{DiskJob, DiskOp, DiskQueue, Tickets};
 
-/// The state as items, in an order that does not change; from a frozen version, so that updates go on.
+/// The state as items in a fixed order. It is a frozen version, so updates continue meanwhile.
 pub trait CheckpointItems {
-    /// Appends the next item, of at most [`ITEM_BYTES_MAX`] bytes, to `bytes`, which is empty; `None` at the
-    /// end, and from then on. Items of one section follow each other.
+    /// Appends the next item, of at most [`ITEM_BYTES_MAX`] bytes, to `bytes`, which is empty. Returns `None` at the
+    /// end and from then on. Items of one section are consecutive.
     fn next_item(&mut self, bytes: &mut Vec<u8>) -> Option<Section>;
 }
 
-/// What [`CheckpointWriter::persisted`] made of a ticket.
+/// The result of [`CheckpointWriter::persisted`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Written {
-    /// Not the writer's.
+    /// The ticket is not the writer's.
     NotOurs,
     /// Poll again.
     More,
@@ -23,19 +23,19 @@ pub enum Written {
     Whole(Box<(Manifest, Table)>),
 }
 
-/// What [`CheckpointWriter::poll_step`] did.
+/// The result of [`CheckpointWriter::poll_step`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WriteStep {
     /// A job for the disk is ready.
     Job(DiskJob),
-    /// A part of a block.
+    /// Part of a block was filled.
     Part,
-    /// Nothing: a job is under way, or it is over.
+    /// Nothing to do: a job is running, or the checkpoint is complete.
     None,
 }
 
 impl WriteStep {
-    /// The job, if it is one.
+    /// The disk job, if there is one.
     pub fn into_job(self) -> Option<DiskJob> {
         match self {
             Self::Job(job) => Some(job),
@@ -44,7 +44,7 @@ impl WriteStep {
     }
 }
 
-/// Where a block stands after some items.
+/// The state of a block after some items.
 enum Block {
     Whole(u64, Vec<u8>),
     Part,
@@ -73,7 +73,7 @@ enum Stage {
 }
 
 impl CheckpointWriter {
-    /// A writer that has not begun.
+    /// A writer before its first block.
     pub fn new(header: CheckpointHeader) -> Self {
         Self {
             header,
@@ -87,20 +87,20 @@ impl CheckpointWriter {
         }
     }
 
-    /// Bytes of blocks that were written or are being written.
+    /// Bytes of blocks written or being written.
     pub fn bytes(&self) -> u64 {
         self.table.data_bytes()
     }
 
-    /// Whether a job is under way: its ticket will come back.
+    /// Whether a job is running and its ticket will come back.
     pub fn is_under_way(&self) -> bool {
         self.under_way.is_some()
     }
 
-    /// The next job, which takes items for one block at most; `None` while one is under way and after the last.
+    /// The next job, with items for at most one block; `None` while a job is running and after the last.
     ///
     /// # Panics
-    /// When an item is larger than [`ITEM_BYTES_MAX`], or the state larger than [`BLOCKS_MAX`] blocks.
+    /// If an item is larger than [`ITEM_BYTES_MAX`], or the state larger than [`BLOCKS_MAX`] blocks.
     pub fn poll(&mut self, items: &mut dyn CheckpointItems, tickets: &mut Tickets) -> Option<DiskJob> {
         loop {
             match self.poll_step(items, tickets) {
@@ -111,7 +111,7 @@ impl CheckpointWriter {
         }
     }
 
-    /// The same in pieces, each of which takes items for [`STEP_BYTES`] and one more at most.
+    /// The same in steps. Each takes at most [`STEP_BYTES`] of items and one item more.
     ///
     /// # Panics
     /// As [`CheckpointWriter::poll`].
@@ -155,7 +155,7 @@ impl CheckpointWriter {
         WriteStep::Job(DiskJob { queue: DiskQueue::Bulk, ticket, ops })
     }
 
-    /// Takes the answer to a job.
+    /// Takes the result of a job.
     pub fn persisted(&mut self, ticket: u64) -> Written {
         if self.under_way != Some(ticket) {
             return Written::NotOurs;
@@ -174,7 +174,7 @@ impl CheckpointWriter {
         DiskOp::Write { file: WRITING_FILE.into(), offset, data: bytes }
     }
 
-    /// Fills a block; gives where it goes.
+    /// Fills a block; returns its state.
     fn next_block(&mut self, items: &mut dyn CheckpointItems) -> Block {
         let mut taken = 0;
         loop {

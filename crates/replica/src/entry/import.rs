@@ -1,25 +1,25 @@
-//! Bulk changes: begin, chunks, commit, into a stage that nobody sees before its commit.
+//! Imports in parts: begin, chunks, commit. The stage is invisible before its commit.
 
 use crate::io::{AckOption, LimitsChange, OptionsChange, SerialPolicyOption, StaleOption, ZoneLimits, ZoneOptions};
 use crate::limits::{IMPORT_CHUNK_BYTES_MAX, IMPORT_CHUNKS_MAX};
 use zone::codec::{DecodeError, Decoder, Encoder};
 use zone::{RecordList, ZoneId};
 
-/// Names a stage; chosen by the replica that imports, unique among its imports.
+/// Identifies a stage. The importing replica chooses it, unique among its imports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StageId(pub [u8; 16]);
 
-/// What the staged records are for.
+/// The purpose of the staged records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImportPurpose {
-    /// A zone that is not there yet.
+    /// Create a zone.
     Create {
         /// Its options.
         options: ZoneOptions,
     },
-    /// New contents of a zone.
+    /// Replace the contents of a zone.
     Replace {
-        /// Hash of the contents that they replace.
+        /// Hash of the contents that are replaced.
         base_hash: u128,
     },
 }
@@ -31,29 +31,29 @@ pub struct ImportBegin {
     pub stage: StageId,
     /// The zone.
     pub zone: ZoneId,
-    /// What for.
+    /// The purpose.
     pub purpose: ImportPurpose,
-    /// Chunks that will come.
+    /// Number of chunks.
     pub chunk_count: u32,
 }
 
-/// Records of a stage; an RRset may be spread over several.
+/// Records of a stage. An RRset may be spread over several chunks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImportChunk {
     /// The stage.
     pub stage: StageId,
-    /// Which chunk, from zero.
+    /// Number of the chunk, from zero.
     pub chunk_index: u32,
     /// The records.
     pub records: RecordList,
 }
 
-/// Closes a stage and shows its contents, all at once.
+/// Closes a stage and publishes its contents, all at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImportCommit {
     /// The stage.
     pub stage: StageId,
-    /// Digest over the bytes of all chunks in their order.
+    /// Digest over the bytes of all chunks in order.
     pub digest: u128,
     /// Epoch of the settings at evaluation.
     pub policy_epoch: u64,
@@ -94,7 +94,7 @@ impl ImportChunk {
     }
 
     pub(super) fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
-        // One record may be larger than a chunk should be, and then stands alone.
+        // A record larger than the usual chunk has a chunk of its own.
         if from.rest().len() > IMPORT_CHUNK_BYTES_MAX + 2 * usize::from(u16::MAX) {
             return Err(DecodeError::TooLarge);
         }
@@ -114,7 +114,7 @@ impl ImportCommit {
     }
 }
 
-/// What an import is for, in entries and in checkpoints.
+/// The purpose of an import, in entries and in checkpoints.
 pub(crate) fn encode_purpose(purpose: ImportPurpose, out: &mut Encoder) {
     match purpose {
         ImportPurpose::Create { options } => {
@@ -164,7 +164,7 @@ fn encode_flagged_options(options: ZoneOptions, flags: u8, out: &mut Encoder) {
     }
 }
 
-/// Beside the number of the option `stale`: what level 1 does not know comes in bytes that it had.
+/// A flag in the byte of the option `stale`, so that the encoding of level 1 needs no new byte.
 const ALL_LIVE: u8 = 0x10;
 /// In the same byte, from level 4 on: the zone's limits follow.
 const LIMITED: u8 = 0x20;
@@ -206,7 +206,7 @@ fn decode_flagged_options(from: &mut Decoder<'_>) -> Result<(ZoneOptions, u8), D
     Ok((ZoneOptions { serial_policy, stale, ack, limits }, byte & LIMITS_NAMED))
 }
 
-/// Options that are named, in a command: whole options, and which of them count. The others are the defaults.
+/// A change of options in a command: whole options with defaults for the unnamed ones, and flags for the named ones.
 pub(crate) fn encode_options_change(change: OptionsChange, out: &mut Encoder) {
     let OptionsChange { serial_policy, stale, ack, limits } = change;
     let flags = if limits.is_none() { 0 } else { LIMITS_NAMED };
@@ -250,7 +250,7 @@ pub(crate) const fn options_change_level(change: OptionsChange) -> u32 {
     }
 }
 
-/// The feature level from which on members know these options.
+/// The first feature level at which members know these options.
 pub(crate) const fn options_level(options: ZoneOptions) -> u32 {
     match options {
         ZoneOptions { serial_policy: SerialPolicyOption::Date, .. } => 4,

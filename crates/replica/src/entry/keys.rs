@@ -1,4 +1,4 @@
-//! How algorithms of keys, grants and policies are written in entries and in checkpoints.
+//! Encodings of key algorithms, grants and policies in entries and checkpoints.
 
 use crate::io::Right;
 use policy::Policy;
@@ -7,7 +7,7 @@ use wire::name::Name;
 use zone::ZoneId;
 use zone::codec::{DecodeError, Decoder, Encoder};
 
-/// The algorithm of a key, in entries and in checkpoints.
+/// The algorithm of a key.
 pub(crate) fn encode_algorithm(algorithm: KeyAlgorithm, out: &mut Encoder) {
     out.u8(match algorithm {
         KeyAlgorithm::HmacSha256 => 1,
@@ -32,7 +32,7 @@ pub(crate) fn decode_algorithm(from: &mut Decoder<'_>) -> Result<KeyAlgorithm, D
     }
 }
 
-/// A grant, in entries and in checkpoints.
+/// A grant.
 pub(crate) fn encode_grant(key: &Name, zone: Option<&ZoneId>, right: Right, out: &mut Encoder) {
     out.name(key);
     out.bool(zone.is_some());
@@ -59,7 +59,7 @@ pub(crate) fn decode_grant(from: &mut Decoder<'_>) -> Result<(Name, Option<ZoneI
     Ok((key, zone, right))
 }
 
-/// A policy and its place, in entries and in checkpoints.
+/// A policy and the zone it is for.
 pub(crate) fn encode_policy(zone: Option<&ZoneId>, policy: &Policy, out: &mut Encoder) {
     out.bool(zone.is_some());
     if let Some(zone) = zone {

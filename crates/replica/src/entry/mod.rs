@@ -1,11 +1,11 @@
-//! What the log carries: changes that a leader has evaluated, in a versioned encoding.
+//! Log entries: changes that a leader has evaluated, in a versioned encoding.
 //!
 //! ```text
 //!   version (1) kind (1) group (2) time_ms (8) body
 //! ```
 //!
-//! Applying an entry is mechanical, so an encoding never changes its meaning: something new is a new kind, or a
-//! new version behind a raised feature level. `testdata/entries.txt` holds one of each kind in hex.
+//! Applying an entry is mechanical, so an encoding never changes its meaning. A new feature gets a new kind, or a new
+//! version behind a raised feature level. `testdata/entries.txt` holds one entry of each kind in hex.
 
 mod import;
 mod keys;
@@ -21,8 +21,9 @@ pub(crate) use import::{
 pub(crate) use keys::{decode_algorithm, decode_grant, decode_policy, encode_algorithm, encode_grant, encode_policy};
 pub(crate) use settings::TOKEN_REVOKED;
 pub use settings::{SettingsChange, SettingsEntry};
+pub use trust::token_id;
 pub use trust::{DataKeyChange, PinChange, Resealed, SecretId, TrustChange};
-pub(crate) use trust::{decode_standing, encode_standing};
+pub(crate) use trust::{decode_credentials, encode_credentials};
 pub use update::{UpdateEntry, ZoneChange};
 
 use crate::limits::ENTRY_BYTES_MAX;
@@ -31,22 +32,22 @@ use zone::codec::{DecodeError, Decoder, Encoder};
 /// The only version of the encoding so far.
 pub const ENTRY_VERSION: u8 = 1;
 
-/// One entry of the log. Raft's own empty entries have no bytes and are none of these.
+/// An entry of the log. Raft's own empty entries have no bytes and are not decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The raft group; zero is the only one today.
     pub group: u16,
-    /// Milliseconds since 1970 by the leader's clock, at least those of the entry before. Signs, ages and is
-    /// shown; no safety stands on it.
+    /// Milliseconds since 1970 by the leader's clock, never less than in the entry before. Used for signatures, for
+    /// ages and for display; no safety property depends on it.
     pub time_ms: u64,
-    /// What changes.
+    /// The change.
     pub body: Body,
 }
 
-/// What an entry changes.
+/// The change of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// An UPDATE was evaluated, with whatever outcome.
+    /// An UPDATE was evaluated, with any outcome.
     Update(UpdateEntry),
     /// A staged import begins.
     ImportBegin(ImportBegin),
@@ -54,11 +55,11 @@ pub enum Body {
     ImportChunk(ImportChunk),
     /// A stage becomes the contents of its zone.
     ImportCommit(ImportCommit),
-    /// A stage is given up.
+    /// A stage is abandoned.
     ImportAbandon(StageId),
     /// Keys, grants, zones, members.
     Settings(SettingsEntry),
-    /// A zone changed on an administrator's word, without an UPDATE.
+    /// A zone changed by an administrator's command, without an UPDATE.
     Change(ZoneChange),
 }
 
@@ -131,8 +132,7 @@ impl Body {
         out.finish()
     }
 
-    /// The feature level from which on members know it; the leader writes nothing above the level that all of them are
-    /// at.
+    /// The first feature level at which members know the body. The leader writes nothing above the cluster's level.
     pub(crate) const fn feature_level(&self) -> u32 {
         match self {
             Self::Settings(settings) => settings.change.feature_level(),

@@ -1,28 +1,28 @@
 //! Changes of the settings: zones, keys, grants, members, tokens, feature level.
 //!
-//! Numbers that are set aside: 11 to 19 for update policy and keys, 20 to 29 for updates and their rotation (20 to 22
-//! are taken), 30 to 49 for membership and what members know each other by (to 42 taken). Items of a checkpoint: 9 to
-//! 14 for policy and keys, 15 to 19 for the others, of which 17 to 19 are of the rotation, 30 to 39 for what members
-//! know each other by (30 to 36 are taken).
+//! Reserved numbers: 11 to 19 for update policies and keys, 20 to 29 for updates and the rotation (20 to 22 in use),
+//! 30 to 49 for membership and trust between members (30 to 42 in use). Sections of a checkpoint: 9 to 14 for
+//! policies and keys, 15 to 19 for other settings (17 to 19 for the rotation), 30 to 39 for trust between members (30
+//! to 36 in use).
 
 use super::import::{decode_options, encode_options, options_level};
 use super::keys::{decode_algorithm, decode_grant, decode_policy, encode_algorithm, encode_grant, encode_policy};
-use super::trust::{self, TrustChange};
+use super::trust::{self, TrustChange, node_of, token_id};
 use crate::io::{NodeId, Right, ZoneOptions};
-use crate::limits::{ADDRESS_BYTES_MAX, MEMBERS_MAX, SECRET_BYTES_MAX};
+use crate::limits::{ADDRESS_BYTES_MAX, MEMBERS_MAX};
 use crate::secrets::Sealed;
-use crate::trust::token_id;
 use policy::Policy;
 use std::sync::Arc;
 use tsig::KeyAlgorithm;
+use tsig::limits::SECRET_BYTES_MAX;
 use wire::name::Name;
 use zone::ZoneId;
 use zone::codec::{DecodeError, Decoder, Encoder};
 
-/// A change of the settings, bound to the settings that it was made for.
+/// A change of the settings, bound to the settings that it was evaluated against.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingsEntry {
-    /// Epoch of the settings that the change applies to; each applied change raises it by one.
+    /// Epoch of the settings that the change applies to. Each applied change raises it by one.
     pub epoch: u64,
     /// The change.
     pub change: SettingsChange,
@@ -31,19 +31,19 @@ pub struct SettingsEntry {
 /// One change of the settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SettingsChange {
-    /// Other options for a zone.
+    /// Sets the options of a zone.
     ZoneOptions {
-        /// Which.
+        /// The zone.
         zone: ZoneId,
         /// The options.
         options: ZoneOptions,
     },
-    /// A zone goes, its grants with it.
+    /// Removes a zone and its grants.
     ZoneRemove {
-        /// Which.
+        /// The zone.
         zone: ZoneId,
     },
-    /// A TSIG key. Its generation is the index of this entry.
+    /// Adds a TSIG key. Its generation is the index of this entry.
     KeyAdd {
         /// Its name, canonical.
         name: Name,
@@ -52,109 +52,109 @@ pub enum SettingsChange {
         /// Its secret, sealed.
         secret: Sealed,
     },
-    /// A TSIG key goes, its grants with it.
+    /// Removes a TSIG key and its grants.
     KeyRemove {
         /// Its name.
         name: Name,
     },
-    /// A key may do something.
+    /// Grants a right to a key.
     Grant {
         /// Its name.
         key: Name,
-        /// Where; `None` is everywhere.
+        /// The zone; `None` is all zones.
         zone: Option<ZoneId>,
-        /// What.
+        /// The right.
         right: Right,
     },
-    /// A key may no longer do something.
+    /// Revokes a right of a key.
     Revoke {
         /// Its name.
         key: Name,
-        /// Where; `None` is the grant for everywhere.
+        /// The zone; `None` is the grant for all zones.
         zone: Option<ZoneId>,
-        /// What.
+        /// The right.
         right: Right,
     },
-    /// A member's address; its place in raft's configuration is a change of its own.
+    /// Adds a member's address. Raft's configuration changes in an entry of its own.
     MemberAdd {
         /// Its id.
         id: NodeId,
-        /// Where its peers connect to it.
+        /// The address for its peers.
         address: String,
-        /// Digest of the join token that is used up by this.
+        /// Digest of the join token that this uses up.
         token: Option<[u8; 32]>,
     },
-    /// A member's address goes.
+    /// Removes a member's address.
     MemberRemove {
         /// Its id.
         id: NodeId,
     },
-    /// Adds a join token. With the expiry time [`TOKEN_REVOKED`] it revokes an existing token. Software that cannot
+    /// Adds a join token. With the expiry time 0 it revokes an existing token. Software that cannot
     /// revoke tokens applies such an entry in the same way.
     TokenAdd {
         /// SHA-256 of the token.
         digest: [u8; 32],
-        /// Milliseconds since 1970 after which it is void.
+        /// Milliseconds since 1970 after which the token is void.
         expires_wall_ms: u64,
     },
-    /// Who may write what.
+    /// Sets an update policy.
     PolicySet {
-        /// Where; `None` is in all zones.
+        /// The zone; `None` is all zones.
         zone: Option<ZoneId>,
-        /// The rules; an empty policy leaves none.
+        /// The rules; an empty policy removes them.
         policy: Arc<Policy>,
     },
-    /// A TSIG key has a new secret, beside the one that it had.
+    /// Gives a TSIG key a new secret, in addition to its present one.
     KeyRoll {
         /// Its name.
         name: Name,
         /// The new secret, sealed.
         secret: Sealed,
     },
-    /// The older of two secrets of a TSIG key is void.
+    /// Removes the older of two secrets of a TSIG key.
     KeyRetire {
         /// Its name.
         name: Name,
     },
-    /// All members can do what this level names, and an administrator says that none goes back.
+    /// Raises the feature level. An administrator declares that all members support it and that none will go back.
     FeatureLevel {
         /// The level.
         level: u32,
     },
-    /// Whether a member is to vote, or to stay a learner; its place in raft's configuration follows.
+    /// Makes a member a voter or a learner. Raft's configuration follows.
     MemberRole {
         /// Its id.
         id: NodeId,
         /// Whether it is to vote.
         votes: bool,
     },
-    /// A join token whose bearer becomes a learner and stays one.
+    /// Adds a join token for a member that becomes a learner and stays one.
     LearnerTokenAdd {
         /// SHA-256 of the token.
         digest: [u8; 32],
-        /// Milliseconds since 1970 after which it is void.
+        /// Milliseconds since 1970 after which the token is void.
         expires_wall_ms: u64,
     },
-    /// A member goes, and a learner gets its vote.
+    /// Removes a member, and gives its vote to a learner.
     MemberReplace {
-        /// Who goes.
+        /// The removed member.
         gone: NodeId,
-        /// Who gets the vote.
+        /// The learner.
         new: NodeId,
     },
-    /// What members know each other by.
+    /// Changes the trust between members.
     Trust(TrustChange),
-    /// Members are in the rotation from now on: updates of zones with `ack = all-live` wait for them.
+    /// Adds members to the rotation: updates of zones with `ack = all-live` wait for them.
     RotationIn {
-        /// Which.
+        /// The members.
         ids: Vec<NodeId>,
     },
-    /// Members are in the rotation no more: they do not answer for such zones.
+    /// Removes members from the rotation: they do not answer for such zones.
     RotationOut {
-        /// Which.
+        /// The members.
         ids: Vec<NodeId>,
     },
-    /// Every member knows which zones have `ack = all-live`, as far as that was set up to this index.
+    /// All members know which zones had `ack = all-live` at this index.
     AllLiveKnown {
         /// The index.
         index: u64,
@@ -182,11 +182,6 @@ pub enum SettingsChange {
     },
 }
 
-/// Number of the node, and how often it was made anew.
-pub(super) fn node_of(id: NodeId) -> String {
-    format!("{}.{}", id as u32, id >> 32)
-}
-
 impl SettingsEntry {
     pub(super) fn encode(&self, out: &mut Encoder) {
         out.u64(self.epoch);
@@ -202,8 +197,8 @@ impl SettingsEntry {
 pub(crate) const TOKEN_REVOKED: u64 = 0;
 
 impl SettingsChange {
-    /// The feature level from which on members know it. A new change is of a new level, as long as the one before may
-    /// be in use anywhere.
+    /// The first feature level at which members know the change. A new change needs a new level once the present one
+    /// may be in use anywhere.
     pub(crate) const fn feature_level(&self) -> u32 {
         match self {
             Self::Grant { right: Right::UpdateApex, .. }
@@ -229,10 +224,10 @@ impl SettingsChange {
         }
     }
 
-    /// What an administrator did by it and to what, for the audit log: no secret, no digest of one. `None` is what the
-    /// cluster does by itself.
+    /// What an administrator did, and to what, for the audit log, without secrets and their digests. `None` for
+    /// changes that the cluster makes itself.
     pub(crate) fn in_words(&self) -> Option<(&'static str, String)> {
-        let place = |zone: &Option<ZoneId>| zone.as_ref().map_or("all zones".to_owned(), |zone| zone.apex.to_string());
+        let scope = |zone: &Option<ZoneId>| zone.as_ref().map_or("all zones".to_owned(), |zone| zone.apex.to_string());
         Some(match self {
             Self::ZoneOptions { zone, options } => ("zone set", format!("{} {options:?}", zone.apex)),
             Self::ZoneRemove { zone } => ("zone remove", zone.apex.to_string()),
@@ -240,9 +235,9 @@ impl SettingsChange {
             Self::KeyRemove { name } => ("key remove", name.to_string()),
             Self::KeyRoll { name, .. } => ("key roll", name.to_string()),
             Self::KeyRetire { name } => ("key retire", name.to_string()),
-            Self::Grant { key, zone, right } => ("grant", format!("{key} {} {}", right.label(), place(zone))),
-            Self::Revoke { key, zone, right } => ("revoke", format!("{key} {} {}", right.label(), place(zone))),
-            Self::PolicySet { zone, .. } => ("policy set", place(zone)),
+            Self::Grant { key, zone, right } => ("grant", format!("{key} {} {}", right.label(), scope(zone))),
+            Self::Revoke { key, zone, right } => ("revoke", format!("{key} {} {}", right.label(), scope(zone))),
+            Self::PolicySet { zone, .. } => ("policy set", scope(zone)),
             Self::MemberAdd { id, address, .. } => ("cluster add", format!("{} {address}", node_of(*id))),
             Self::MemberRemove { id } => ("cluster remove", node_of(*id)),
             Self::MemberRole { id, votes: true } => ("cluster promote", node_of(*id)),
@@ -276,7 +271,7 @@ impl SettingsChange {
         })
     }
 
-    /// Also the form in which a follower forwards a change to the leader.
+    /// A follower forwards a change to the leader in this form too.
     pub(crate) fn encode(&self, out: &mut Encoder) {
         match self {
             Self::ZoneOptions { zone, options } => {

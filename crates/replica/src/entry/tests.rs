@@ -1,7 +1,7 @@
-//! The encoding of entries is golden, and reads whatever comes.
+//! The encoding of entries is fixed, and the decoder accepts any bytes without a panic.
 
 use super::*;
-use crate::io::{AckOption, Right, SerialPolicyOption, StaleOption, Standing, ZoneLimits, ZoneOptions};
+use crate::io::{AckOption, CredentialProgress, Right, SerialPolicyOption, StaleOption, ZoneLimits, ZoneOptions};
 use crate::secrets::Sealed;
 use policy::Policy;
 use policy::text::parse_policy;
@@ -40,7 +40,7 @@ fn change() -> ZoneChange {
     }
 }
 
-/// One of each kind of rule, and a limit.
+/// A policy with one rule of each kind, and a limit.
 fn policy() -> Policy {
     let text = "grant dhcp. name www.example.test. A(4) TXT;\ndeny * subdomain example.test.;\n\
                 grant *.hosts. self . ANY;\ngrant k selfsub .;\ngrant k selfwild .;\ngrant k zonesub;\n\
@@ -53,7 +53,7 @@ fn settings(change: SettingsChange) -> Body {
     Body::Settings(SettingsEntry { epoch: 41, change })
 }
 
-/// One of each kind, with the name under which its bytes stand in `testdata/entries.txt`.
+/// One entry of each kind, with its name in `testdata/entries.txt`.
 fn samples() -> Vec<(&'static str, Body)> {
     let stage = StageId([5; 16]);
     let options = ZoneOptions {
@@ -185,7 +185,7 @@ fn settings_samples(options: ZoneOptions) -> Vec<(&'static str, Body)> {
 
 fn trust_samples() -> Vec<(&'static str, Body)> {
     let key = Sealed { data_key_number: 1, nonce: [3; 12], bytes: vec![4; 20] };
-    let standing = Standing { accepts: 2, issued_by: 1, renewal: 3, expires_s: 1_800_000_000, data_key: 1 };
+    let progress = CredentialProgress { accepts: 2, issued_by: 1, renewal: 3, expires_s: 1_800_000_000, data_key: 1 };
     let id = SecretId::PreviousOfKey(name("key."));
     let resealed = Resealed { id, was: [1; 12], secret: key.clone() };
     let of_ca = Resealed { id: SecretId::Ca(2), ..resealed.clone() };
@@ -197,7 +197,7 @@ fn trust_samples() -> Vec<(&'static str, Body)> {
         ("data_key_begin", TrustChange::DataKey(DataKeyChange::Begin { number: 2, digest: [9; 32] })),
         ("data_key_use", TrustChange::DataKey(DataKeyChange::Use { number: 2 })),
         ("reseal", TrustChange::DataKey(DataKeyChange::Reseal { secrets: vec![resealed, of_ca] })),
-        ("standing", TrustChange::Standing { id: 4, standing }),
+        ("standing", TrustChange::Credentials { id: 4, progress }),
         ("pin_add", TrustChange::Pin { id: 4, change: PinChange::Add([6; 32]) }),
         ("pin_only", TrustChange::Pin { id: 4, change: PinChange::Only([7; 32]) }),
         ("pin_seen", TrustChange::Pin { id: 4, change: PinChange::Seen(3) }),
@@ -209,8 +209,8 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The encoding is what other versions of this software read: a difference here needs a new kind or version,
-/// never a new golden file.
+/// Other versions of this software read this encoding. A difference here needs a new kind or version, never a new
+/// golden file.
 #[test]
 fn encoding_is_golden() {
     let golden = include_str!("../../testdata/entries.txt");
@@ -228,7 +228,7 @@ fn encoding_is_golden() {
     assert_eq!(lines.next(), None);
 }
 
-/// Prints what `testdata/entries.txt` holds below its comment, for a kind that is new.
+/// Prints the lines of `testdata/entries.txt`, for a new kind.
 #[test]
 #[ignore = "prints the golden lines instead of checking them"]
 fn print_golden() {

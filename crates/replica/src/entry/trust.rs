@@ -1,64 +1,64 @@
-//! Changes of what members know each other by, and of what they keep secrets with: CAs, certificates, data
-//! keys.
+//! Changes of the trust between members: CAs, certificates and data keys.
 
-use super::settings::node_of;
-use crate::io::{NodeId, Standing};
-use crate::limits::{CA_KEY_BYTES_MAX, CERTIFICATE_BYTES_MAX, RESEALED_MAX, SECRET_BYTES_MAX};
+use crate::io::{CredentialProgress, NodeId};
+use crate::limits::{CA_KEY_BYTES_MAX, CERTIFICATE_BYTES_MAX, RESEALED_MAX, TOKEN_ID_BYTES};
 use crate::secrets::Sealed;
+use tsig::limits::SECRET_BYTES_MAX;
 use wire::name::Name;
 use zone::codec::{DecodeError, Decoder, Encoder};
 
-/// One such change.
+/// One change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TrustChange {
-    /// A CA whose certificates are accepted; the first one issues them.
+    /// Adds a CA whose certificates are accepted. The first one issues them.
     CaAdd {
-        /// Its number: one more than that of the last.
+        /// Its number: one more than the last.
         number: u32,
         /// Its own certificate, DER.
         certificate: Vec<u8>,
         /// Its private key (PKCS #8), sealed.
         key: Sealed,
     },
-    /// Another CA issues certificates from now on.
+    /// Makes another CA issue certificates.
     CaUse {
-        /// Which.
+        /// The CA.
         number: u32,
     },
-    /// Certificates of a CA are no longer accepted.
+    /// Removes a CA: its certificates are no longer accepted.
     CaRemove {
-        /// Which.
+        /// The CA.
         number: u32,
     },
-    /// Every member is to get itself a new certificate.
+    /// Makes every member get a new certificate.
     Renew {
-        /// Which order this is: one more than the last.
+        /// Number of the order: one more than the last.
         number: u32,
     },
-    /// Which data key seals secrets.
+    /// Changes the data key that seals secrets.
     DataKey(DataKeyChange),
-    /// What a member says of itself.
-    Standing {
-        /// Who.
+    /// A member's report of itself.
+    Credentials {
+        /// The member.
         id: NodeId,
-        /// What.
-        standing: Standing,
+        /// The report.
+        progress: CredentialProgress,
     },
-    /// Which keys a member may show in its certificate. Feature level 3.
+    /// Changes the keys that a member may use in its certificate. Feature level 3.
     Pin {
         /// The member.
         id: NodeId,
-        /// What changes.
+        /// The change.
         change: PinChange,
     },
 }
 
-/// Which keys a member may show, each told by the SHA-256 of its SubjectPublicKeyInfo (RFC 5280 4.1.2.7).
+/// Change of the keys that a member may use, each given by the SHA-256 of its SubjectPublicKeyInfo (RFC 5280
+/// 4.1.2.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PinChange {
-    /// This one too, beside the one that it shows now.
+    /// This key too, in addition to the present one.
     Add([u8; 32]),
-    /// This one and no other: the newest of them.
+    /// Only this key: the newest one.
     Only([u8; 32]),
     /// The member has applied the pins of all members up to this version.
     Seen(u32),
@@ -90,10 +90,10 @@ impl TrustChange {
                 out.u32(*number);
             }
             Self::DataKey(change) => change.encode(out),
-            Self::Standing { id, standing } => {
+            Self::Credentials { id, progress } => {
                 out.u8(37);
                 out.u64(*id);
-                encode_standing(standing, out);
+                encode_credentials(progress, out);
             }
             Self::Pin { id, change } => {
                 let kind = match change {
@@ -116,26 +116,26 @@ impl TrustChange {
         if matches!(self, Self::Pin { .. }) { 3 } else { 2 }
     }
 
-    /// What it does and to what, for the audit log. No secret, no digest of one.
+    /// What was changed, for the audit log, without secrets and their digests.
     pub(super) fn in_words(&self) -> Option<(&'static str, String)> {
         Some(match self {
             Self::CaAdd { number, .. } => ("authority add", number.to_string()),
             Self::CaUse { number } => ("authority use", number.to_string()),
             Self::CaRemove { number } => ("authority remove", number.to_string()),
             Self::Renew { number } => ("certificates renew", number.to_string()),
-            // Also what follows from a removal: which key opens what is for whoever looks back.
+            // Logged although it may follow from a removal: a later reader must know which key opens which secrets.
             Self::DataKey(DataKeyChange::Begin { number, .. }) => ("data key begin", number.to_string()),
             Self::DataKey(DataKeyChange::Use { number }) => ("data key use", number.to_string()),
-            // Steps that members take by themselves.
-            Self::DataKey(DataKeyChange::Reseal { .. }) | Self::Standing { .. } => return None,
+            // Members take these steps by themselves.
+            Self::DataKey(DataKeyChange::Reseal { .. }) | Self::Credentials { .. } => return None,
             Self::Pin { id, change } => {
                 let (what, pin) = match change {
                     PinChange::Add(pin) => ("pin add", pin),
                     PinChange::Only(pin) => ("pin use", pin),
-                    // A step that members take by themselves.
+                    // Members take this step by themselves.
                     PinChange::Seen(_) => return None,
                 };
-                // Of a public key: no secret.
+                // The digest of a public key is no secret.
                 let digits: String = pin.iter().map(|byte| format!("{byte:02x}")).collect();
                 (what, format!("{} {digits}", node_of(*id)))
             }
@@ -153,7 +153,7 @@ impl TrustChange {
             35 => Self::CaRemove { number: from.u32()? },
             36 => Self::Renew { number: from.u32()? },
             38 | 39 => Self::DataKey(DataKeyChange::decode(kind, from)?),
-            37 => Self::Standing { id: from.u64()?, standing: decode_standing(from)? },
+            37 => Self::Credentials { id: from.u64()?, progress: decode_credentials(from)? },
             40 => Self::Pin { id: from.u64()?, change: PinChange::Add(from.array()?) },
             41 => Self::Pin { id: from.u64()?, change: PinChange::Only(from.array()?) },
             LAST => Self::Pin { id: from.u64()?, change: PinChange::Seen(from.u32()?) },
@@ -162,36 +162,36 @@ impl TrustChange {
     }
 }
 
-/// Which data key seals secrets; the keys themselves are never in the log.
+/// Change of the data key that seals secrets. The keys themselves are never in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DataKeyChange {
-    /// All members are to get this one.
+    /// All members are to get this key.
     Begin {
-        /// Its number: one more than that of the last that was begun.
+        /// Its number: one more than the last.
         number: u32,
-        /// What it is told by from any other.
+        /// Digest that identifies the key.
         digest: [u8; 32],
     },
-    /// All members have it: it seals from now on.
+    /// All members have the key: it seals secrets from now on.
     Use {
         /// Its number.
         number: u32,
     },
-    /// Secrets that the one before sealed, sealed by the one in use.
+    /// Secrets of the previous data key, sealed with the current one.
     Reseal {
-        /// Each of them.
+        /// The secrets.
         secrets: Vec<Resealed>,
     },
 }
 
-/// A secret that was sealed anew.
+/// A resealed secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resealed {
-    /// Which.
+    /// Which secret.
     pub id: SecretId,
-    /// The nonce of what it takes the place of: another secret that came there meanwhile stays.
+    /// The nonce of the sealed secret that this replaces. If another secret is there by now, that one stays.
     pub was: [u8; 12],
-    /// The same secret.
+    /// The same secret, sealed anew.
     pub secret: Sealed,
 }
 
@@ -200,7 +200,7 @@ pub struct Resealed {
 pub enum SecretId {
     /// The newest secret of a TSIG key.
     Key(Name),
-    /// The one before it.
+    /// The previous secret of a TSIG key.
     PreviousOfKey(Name),
     /// The private key of a CA.
     Ca(u32),
@@ -241,7 +241,7 @@ impl DataKeyChange {
     }
 }
 
-/// The least that one takes: its place, two nonces, a number and a length.
+/// The minimum size of one: its place, two nonces, a number and a length.
 const RESEALED_BYTES_MIN: usize = 1 + 12 + 12 + 4 + 4;
 
 impl Resealed {
@@ -275,22 +275,33 @@ impl Resealed {
     }
 }
 
-/// In entries and in checkpoints.
-pub(crate) fn encode_standing(standing: &Standing, out: &mut Encoder) {
-    out.u32(standing.accepts);
-    out.u32(standing.issued_by);
-    out.u32(standing.renewal);
-    out.u64(standing.expires_s);
-    out.u32(standing.data_key);
+/// A member's report, in entries and in checkpoints.
+pub(crate) fn encode_credentials(progress: &CredentialProgress, out: &mut Encoder) {
+    out.u32(progress.accepts);
+    out.u32(progress.issued_by);
+    out.u32(progress.renewal);
+    out.u64(progress.expires_s);
+    out.u32(progress.data_key);
 }
 
-/// Reads what [`encode_standing`] wrote.
-pub(crate) fn decode_standing(from: &mut Decoder<'_>) -> Result<Standing, DecodeError> {
-    Ok(Standing {
+/// Reads what [`encode_credentials`] wrote.
+pub(crate) fn decode_credentials(from: &mut Decoder<'_>) -> Result<CredentialProgress, DecodeError> {
+    Ok(CredentialProgress {
         accepts: from.u32()?,
         issued_by: from.u32()?,
         renewal: from.u32()?,
         expires_s: from.u64()?,
         data_key: from.u32()?,
     })
+}
+
+/// The node number, and how many times the node was replaced.
+pub(super) fn node_of(id: NodeId) -> String {
+    format!("{}.{}", id as u32, id >> 32)
+}
+
+/// The id of a join token: the first bytes of its digest. A token is 32 random bytes, so the digest does not reveal it.
+#[must_use]
+pub fn token_id(digest: &[u8; 32]) -> String {
+    digest[..TOKEN_ID_BYTES].iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -5,10 +5,11 @@ use wire::number::Rcode;
 use zone::codec::{DecodeError, Decoder, Encoder};
 use zone::{Changeset, ZoneId};
 
-/// An UPDATE as the leader evaluated it. Failed ones are entries too: their RCODE must be as durable as success.
+/// An UPDATE as the leader evaluated it. Failures are entries too, because their RCODE must be as durable as a
+/// success.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpdateEntry {
-    /// Digest of the signed message; a second entry with it changes nothing.
+    /// Digest of the signed message. A second entry with the same digest changes nothing.
     pub identity: [u8; 16],
     /// Name of the key that signed, canonical.
     pub key_name: Name,
@@ -16,20 +17,20 @@ pub struct UpdateEntry {
     pub key_generation: u64,
     /// Epoch of the settings at evaluation.
     pub policy_epoch: u64,
-    /// Address of the client, an IPv4 one mapped into IPv6 (RFC 4291 2.5.5.2).
+    /// Address of the client; an IPv4 address is mapped into IPv6 (RFC 4291 2.5.5.2).
     pub source: [u8; 16],
     /// Time Signed, in seconds since 1970.
     pub time_signed: u64,
     /// The RCODE for the client.
     pub rcode: Rcode,
-    /// What changes; `None` when nothing does.
+    /// The change; `None` if there is none.
     pub change: Option<ZoneChange>,
 }
 
-/// A change of one zone, bound to the contents that it was made for.
+/// A change of one zone, bound to the contents that it was evaluated against.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZoneChange {
-    /// Which zone.
+    /// The zone.
     pub zone: ZoneId,
     /// Hash of the contents that the change applies to.
     pub base_hash: u128,

@@ -221,9 +221,9 @@ pub enum TrustCommand {
         nonces: Vec<[u8; 12]>,
     },
     /// Reports the progress of the member that was asked.
-    Stand {
+    ReportCredentials {
         /// The reported progress.
-        standing: Standing,
+        progress: CredentialProgress,
     },
     /// Accepts one more key of a member.
     AddPin {
@@ -254,7 +254,7 @@ impl core::fmt::Debug for TrustCommand {
             Self::BeginDataKey { number, .. } => write!(f, "BeginDataKey({number})"),
             Self::UseDataKey { number } => write!(f, "UseDataKey({number})"),
             Self::Reseal { nonces } => write!(f, "Reseal({})", nonces.len()),
-            Self::Stand { standing } => write!(f, "Stand({standing:?})"),
+            Self::ReportCredentials { progress } => write!(f, "ReportCredentials({progress:?})"),
             Self::AddPin { id, .. } => write!(f, "AddPin({id})"),
             Self::SeePins { version } => write!(f, "SeePins({version})"),
             Self::UsePin { .. } => write!(f, "UsePin"),
@@ -264,7 +264,7 @@ impl core::fmt::Debug for TrustCommand {
 
 /// A member's own report of its progress with the credentials of the cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct CredentialProgress {
     /// The member accepts certificates of all CAs up to this number, also after a restart.
     pub accepts: u32,
     /// The number of the CA that issued the certificate in use.

@@ -1,23 +1,24 @@
-//! Why something that was asked of a replica was not done.
+//! Errors of requests to a replica.
 
 /// Why an [`AdminCommand`](super::AdminCommand) was not carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdminError {
-    /// The zone is there already.
+    /// The zone exists.
     ZoneExists,
     /// No such zone.
     ZoneUnknown,
     /// The contents changed since the caller read them.
     ZoneChanged,
-    /// The records are no zone: no SOA at the apex, two of them, or an owner outside. Also what our own code panics at.
+    /// The records form no zone: no SOA at the apex, two of them, or an owner outside the zone. Also the answer if
+    /// this software panicked on the records.
     ZoneInvalid,
-    /// A key of that name is there already, with another secret.
+    /// A key of that name exists with another secret.
     KeyExists,
-    /// The key has two secrets already.
+    /// The key already has two secrets.
     KeyRolling,
-    /// The secret is for another algorithm than that of the key.
+    /// The secret is for another algorithm than the key's.
     KeyOfAnotherAlgorithm,
-    /// The rules are others than those that the caller started from.
+    /// The rules changed since the caller read them.
     PolicyChanged,
     /// No such key.
     KeyUnknown,
@@ -25,53 +26,53 @@ pub enum AdminError {
     NodeUnknown,
     /// The node number is in use by a member.
     NodeExists,
-    /// Not every member has said that it is ready for it.
+    /// Some member has not reported that it is ready.
     MembersBehind,
-    /// A CA or a data key is being replaced, by other steps than this one.
+    /// A CA or a data key is being replaced, and this step belongs to another replacement.
     RotationBusy,
-    /// The data key has just been replaced, and the member that was asked does not know yet.
+    /// The data key has just been replaced, and the member that received the command does not know it yet.
     DataKeyOld,
     /// Another change of membership is not finished yet.
     MembershipBusy,
-    /// The leader would remove itself; it hands over, ask again.
+    /// The leader would remove itself. It hands over first; repeat the command.
     LeaderWouldGo,
     /// The last voter cannot be removed.
     LastVoter,
-    /// Of the voters that would remain no majority answers: nothing could be decided after it.
+    /// No majority of the remaining voters answers, so nothing could be decided after the change.
     MajorityWouldGo,
-    /// The member has a vote, and a learner is needed.
+    /// The member has a vote, but a learner is needed.
     NodeVotes,
     /// The learner has not caught up, or does not answer.
     NodeBehind,
     /// The leadership did not move within the time limit.
     LeaderStayed,
-    /// The state of the replica that was asked is not the majority's.
+    /// The state of the replica that received the command differs from the majority's.
     Fenced,
     /// The token is unknown, used, revoked or expired.
     TokenInvalid,
     /// The command is larger than a limit of `limits.rs` allows.
     TooLarge,
-    /// Too many commands wait.
+    /// Too many commands are waiting.
     Busy,
-    /// Another import is under way for the zone; the node that drove it may be gone, and it is given up then.
+    /// Another import for the zone is running. If its node is gone, it is abandoned after a time limit.
     ImportUnderWay,
-    /// The import stood still for too long and was given up; nothing of it was done.
+    /// The import made no progress for too long and was abandoned; nothing of it was applied.
     ImportGivenUp,
-    /// No leader took it within the time limit; it was certainly not done.
+    /// No leader accepted it within the time limit; it was certainly not done.
     NotProposed,
     /// It may or may not have been done.
     Unknown,
-    /// Nonce, secret or address do not have the form they need.
+    /// A nonce, a secret or an address is malformed.
     Malformed,
-    /// Not every member runs, or runs software that knows it; or they do, and the feature level was not raised yet.
+    /// Some member does not run or runs older software, or the feature level was not raised yet.
     LevelTooLow,
 }
 
-/// Why a [`Input::ReadIndex`](super::Input::ReadIndex) was not answered with an index.
+/// Why a [`Input::ReadIndex`](super::Input::ReadIndex) got no index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadIndexError {
     /// No leader confirmed it within the time limit.
     TimedOut,
-    /// Too many wait.
+    /// Too many reads are waiting.
     Busy,
 }

@@ -1,34 +1,42 @@
-//! Everything that goes into a [`Replica`](crate) and everything that comes out of it.
+//! All inputs and outputs of a [`Replica`](crate).
 //!
-//! The shell (daemon or simulator) calls `handle(input, now)` for what has happened and then `poll()` until it
-//! gives `None`; several inputs may be handled before one round of polling, and what they propose then shares
-//! one batch. Outputs are carried out in their order.
+//! The shell (daemon or simulator) calls `handle(input, now)` for each event and then `poll()` until it returns
+//! `None`. Several inputs may be handled before one round of polling; their proposals then share one batch. The shell
+//! executes outputs in order.
 //!
 //! **Contract of the shell.**
-//! - One [`Input::Tick`] each [`TICK_MS`] of monotonic time; after a pause of the process, frames that wait
-//!   are handled before at most one tick, lost ticks are not made up for.
+//! - One [`Input::Tick`] per [`TICK_MS`] of monotonic time. After a pause of the process, waiting frames are handled
+//!   first, then at most one tick; missed ticks are not repeated.
 //! - Disk jobs follow the contract of [`crate::disk`].
-//! - Frames of one peer and one channel arrive in order or not at all; a connection that ends loses what it held. That
-//!   is for speed: frames that overtake each other or come again, within the life of both processes, break no promise.
+//! - Frames of one peer and one channel arrive in order or not at all. A connection that ends loses the frames in it.
+//!   Order is only for speed: frames that are reordered or repeated within the life of both processes are safe.
 
 mod admin;
 mod audit;
+mod contents;
+mod difference;
 mod error;
 mod keys;
+mod log_loss;
+mod membership;
+mod memory;
 mod zone_options;
 
-pub use crate::admin::{BrokenLimit, Contents, Replacement, broken_limit};
-pub use crate::apply::AuditNames;
 use crate::disk::{DiskJob, DiskQueue, ReadFile};
-pub use crate::replica::{ContradictedLog, Doubt, MemberState, Membership};
 use crate::secrets::DataKey;
 use crate::update::LimitReached;
-pub use admin::{AdminCommand, AdminReply, Standing, TrustCommand};
-pub use audit::{ActionRecord, AuditRecord, UpdateRecord};
+pub use admin::{AdminCommand, AdminReply, CredentialProgress, TrustCommand};
+pub use audit::{ActionRecord, AuditNames, AuditRecord, UpdateRecord};
+pub(crate) use contents::ReplacementKind;
+pub use contents::{BrokenLimit, Contents, Replacement, broken_limit};
 use core::net::SocketAddr;
 pub use error::{AdminError, ReadIndexError};
 pub use keys::Right;
-use policy::External;
+pub use log_loss::{ContradictedLog, SuspectedLoss};
+pub(crate) use membership::was_given;
+pub use membership::{MemberState, Membership, NodeId};
+pub use memory::MemoryFigures;
+use policy::DaemonAnswers;
 pub use policy::ZoneLimits;
 use tsig::Verified;
 use wire::name::Name;
@@ -39,16 +47,13 @@ pub use zone_options::{AckOption, LimitsChange, OptionsChange, SerialPolicyOptio
 /// Milliseconds of monotonic time between two [`Input::Tick`].
 pub const TICK_MS: u64 = 10;
 
-/// A member of the cluster as raft knows it: node number in the low 32 bits, incarnation in the high 32. A node
-/// that lost its disk comes back under the next incarnation, so an id is never used twice. Never zero.
-pub type NodeId = u64;
-
-/// What the clocks of the shell say.
+/// The shell's clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Now {
     /// Milliseconds on a clock that never goes back (`CLOCK_BOOTTIME`), from an arbitrary start.
     pub monotonic_ms: u64,
-    /// Milliseconds since 1970 in UTC. No safety stands on it: it signs, ages and is shown.
+    /// Milliseconds since 1970 in UTC. Used for signatures, for ages and for display; no safety property depends on
+    /// it.
     pub wall_ms: u64,
 }
 
@@ -57,37 +62,37 @@ pub struct Now {
 pub enum Input {
     /// [`TICK_MS`] have passed.
     Tick,
-    /// Bytes from a peer whose certificate says that it is `from`.
+    /// Bytes from the peer that proved by its certificate that it is `from`.
     Peer {
-        /// Who sent it.
+        /// The sender.
         from: NodeId,
         /// One whole frame, without its length prefix.
         frame: Vec<u8>,
     },
-    /// A member that this replica knows says that this id, of which nothing is known here, is a member: the shell asked
-    /// it. A replica that knows nobody yet takes the word of the node that it joined through.
+    /// A known member confirmed that an id unknown to this replica is a member, because the shell asked it. A replica
+    /// that knows no member yet trusts the node through which it joined.
     PeerConfirmed {
-        /// Who is a member.
+        /// The confirmed member.
         id: NodeId,
     },
-    /// The heartbeat connection to a peer stands, and the peer named its boot.
+    /// The heartbeat connection to a peer is established, and the peer sent its boot id.
     PeerConnected {
         /// The peer.
         id: NodeId,
-        /// Drawn at random when the peer's process started; another one means that the old process is gone.
+        /// Drawn at random when the peer's process started. Another value means that the old process is gone.
         boot_id: u64,
     },
     /// The heartbeat connection to a peer ended. Ends of bulk connections are not reported.
     PeerGone {
         /// The peer.
         id: NodeId,
-        /// Whether connecting again was refused: nobody listens there, the process is gone.
+        /// Whether connecting again was refused: nothing listens there, so the process is gone.
         refused: bool,
     },
-    /// A peer says that this member was removed, and that raft counts it no more. Who was away while it happened hears
-    /// of it only so: it is sent nothing any more.
+    /// A peer says that this member was removed and is out of Raft's configuration. A member that was away during its
+    /// removal learns of it only in this way, because Raft sends it nothing any more.
     ReportedRemoved {
-        /// Who says so.
+        /// The peer.
         by: NodeId,
     },
     /// All operations of a disk job are done.
@@ -108,11 +113,11 @@ pub enum Input {
         /// The queue of the job that continues.
         queue: DiskQueue,
     },
-    /// What [`Output::ReadFile`] asked for.
+    /// The result of an [`Output::ReadFile`].
     FileRead {
         /// The ticket of the read.
         ticket: u64,
-        /// The bytes; fewer than asked for only where the file ends.
+        /// The bytes; fewer than requested only at the end of the file.
         bytes: Vec<u8>,
     },
     /// A client's UPDATE, authenticated.
@@ -121,7 +126,7 @@ pub enum Input {
     Admin {
         /// Comes back in [`Output::AdminDone`].
         request_id: u64,
-        /// What to do.
+        /// The command.
         command: AdminCommand,
     },
     /// A client wants a linearizable read on this replica.
@@ -129,15 +134,15 @@ pub enum Input {
         /// Comes back in [`Output::ReadIndexDone`].
         request_id: u64,
     },
-    /// The data keys that this member holds from now on.
+    /// The data keys that this member holds.
     DataKeys {
-        /// All of them.
+        /// All of its keys.
         keys: DataKey,
     },
-    /// What the zones of this member may take in memory, in bytes; zero, and before this is said: no limit. The members
-    /// tell the leader, and it refuses growth before the smallest of them is full.
+    /// The memory limit for the zones of this member, in bytes. Zero means no limit, as before the first such input.
+    /// Members report their limits to the leader, which refuses growth before the smallest is reached.
     Memory {
-        /// How much.
+        /// The limit.
         limit_bytes: u64,
     },
     /// The machine was idle after [`Output::AwaitIdle`].
@@ -145,37 +150,37 @@ pub enum Input {
     /// While the process ran, the machine was copied or reset to a snapshot. Its clocks do not include the time in
     /// between.
     MachineRestored,
-    /// The process is about to stop: a leader hands over first. [`Output::Stopped`] answers.
+    /// The process is about to stop. A leader hands over first. The answer is [`Output::Stopped`].
     Stop,
 }
 
-/// How a message came in.
+/// The transport of a client's message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// A datagram: silence makes the client repeat its bytes.
+    /// A datagram: without an answer the client repeats its message.
     Udp,
-    /// A stream: silence is a closed connection.
+    /// A stream: no answer means that the connection is closed.
     Tcp,
 }
 
 /// An UPDATE whose signature and form were checked by the node that received it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpdateRequest {
-    /// Comes back in [`Output::UpdateDone`]; the shell's own number.
+    /// Comes back in [`Output::UpdateDone`]; chosen by the shell.
     pub request_id: u64,
-    /// Where it came from.
+    /// Address of the client.
     pub source: SocketAddr,
-    /// How it came.
+    /// The transport.
     pub transport: Transport,
     /// The whole message as received.
     pub message: Vec<u8>,
-    /// What its signature says.
+    /// The key and the secret of its signature.
     pub verified: Verified,
-    /// The zone that it is for, when by what this node shows (no such zone, no grant, not serving) it is to be
-    /// refused. A repeat is told what the first one was all the same, and a node that may be behind finds out first.
+    /// The update's zone, if by this node's state the update must be refused (unknown zone, no grant, not serving). A
+    /// repeat still gets the outcome of the first copy, and a node that may be behind catches up first.
     pub refused_for: Option<ZoneId>,
-    /// What the daemons of `external` rules said to this node, where there are any.
-    pub external: External,
+    /// The answers of the daemons of `external` rules to this node, if there are any.
+    pub external: DaemonAnswers,
 }
 
 /// The response to the client of an UPDATE.
@@ -192,7 +197,7 @@ pub enum Verdict {
     NoMemory,
     /// REFUSED, durable like every outcome, because of this limit.
     Limited(LimitReached),
-    /// What the shell would have refused it with: this copy was not proposed, and no other was before.
+    /// Refused by the shell's check. This copy was not proposed, and no earlier one was.
     Refused,
     /// The outcome is unknown: no response over UDP, a closed connection over TCP.
     Unknown,
@@ -210,10 +215,10 @@ impl Verdict {
     }
 }
 
-/// Which connection a frame goes out on.
+/// The connection that carries a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Channel {
-    /// Heartbeats and votes: small, never behind anything large.
+    /// Heartbeats and votes: small, and never queued behind large frames.
     Heartbeat,
     /// Entries, forwarded updates.
     Normal,
@@ -221,10 +226,10 @@ pub enum Channel {
     Bulk,
 }
 
-/// What a member is in raft just now.
+/// A member's present role in Raft.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Follows, or learns.
+    /// Follower or learner.
     Follower,
     /// Asks for votes.
     Candidate,
@@ -235,49 +240,50 @@ pub enum Role {
 /// Whether a replica may answer queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Serving {
-    /// Not yet, or never again: SERVFAIL.
+    /// Not yet, or never again; clients get SERVFAIL.
     No,
-    /// Yes, but no leader was heard since the start.
+    /// Yes, but this replica has heard no leader since it started.
     Stale,
     /// Yes.
     Yes,
 }
 
-/// A member of the cluster, as its settings have it.
+/// A member of the cluster, from the settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
     /// Its raft id.
     pub id: NodeId,
-    /// Where its peers connect to it.
+    /// The address for its peers.
     pub address: String,
 }
 
-/// Why a replica cannot go on; the shell ends the process without a further step. Whether another start can help is the
-/// shell's to say.
+/// Why a replica cannot continue. The shell ends the process without a further step, and decides whether to start it
+/// again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FatalReason {
     /// A write of the log hung for longer than `DISK_HUNG_ABORT_MS`.
     DiskHung,
-    /// A leader said again and again that this member acknowledged entries which it does not have: its disk lost them,
-    /// or the leader lies. Another start is right: see [`ReplicaConfig::doubt`](crate::ReplicaConfig::doubt).
+    /// A leader repeatedly reported that this member acknowledged entries that it does not have: the disk lost them,
+    /// or the leader is wrong. The process should restart with the loss in
+    /// [`ReplicaConfig::suspected_loss`](crate::ReplicaConfig::suspected_loss).
     LogLost(ContradictedLog),
-    /// A leader sent again and again another entry than the one that is committed here; the same.
+    /// A leader repeatedly sent another entry than the one committed here. The process should restart too.
     LogDiverged(ContradictedLog),
     /// An entry of a version that this software does not know was committed.
     EntryUnknown,
-    /// The arena of the zones is full at a committed entry. What was committed is known on disk by now, so a start
-    /// comes to the same entry; it has no former versions, and may have room for it.
+    /// The arena of the zones is full at a committed entry. The disk has recorded the commit, so the next start
+    /// reaches the same entry. It may have room for it, because it holds no former versions.
     MemoryFull,
-    /// What was read back from this replica's own files is damaged.
+    /// This replica read damaged data from its own files.
     Damaged,
-    /// Our own code panicked at a committed entry. Whoever went on without it would hold another state than the others.
-    /// What was committed is known on disk by now, so a start comes to the same entry.
+    /// This software panicked on a committed entry. If it continued, its state would differ from the others'. The
+    /// disk has recorded the commit, so the next start reaches the same entry.
     ApplyPanicked {
-        /// Of the entry.
+        /// Index of the entry.
         index: u64,
     },
-    /// Our own code panicked at a change that this leader carried out before it proposed it: the memory of its zones is
-    /// not to be trusted. The change is in no log, and another leads by now, if there is another.
+    /// This software panicked on a change before this leader proposed it, so the memory of its zones cannot be
+    /// trusted. The change is in no log. If there is another voter, it leads by now.
     CarryOutPanicked,
 }
 
@@ -286,16 +292,16 @@ pub enum FatalReason {
 pub enum Output {
     /// Send a frame. It may be dropped when the channel is full or down.
     Send {
-        /// To whom.
+        /// The receiver.
         to: NodeId,
-        /// On which connection.
+        /// The connection.
         channel: Channel,
         /// The frame, without length prefix.
         frame: Vec<u8>,
     },
-    /// Write to disk.
+    /// Execute this disk job.
     Disk(DiskJob),
-    /// Read from disk.
+    /// Execute this read.
     ReadFile(ReadFile),
     /// Send [`Input::Idle`] once, as soon as the machine is idle. A background step waits for it, but not forever, so
     /// the shell need not answer.
@@ -304,35 +310,35 @@ pub enum Output {
     UpdateDone {
         /// From [`UpdateRequest::request_id`].
         request_id: u64,
-        /// What to say.
+        /// The answer.
         verdict: Verdict,
     },
     /// Answer an administrator.
     AdminDone {
         /// From [`Input::Admin`].
         request_id: u64,
-        /// What to say.
+        /// The answer.
         result: Result<AdminReply, AdminError>,
     },
     /// Answer a reader.
     ReadIndexDone {
         /// From [`Input::ReadIndex`].
         request_id: u64,
-        /// The applied index that holds all that was acknowledged before the request.
+        /// The applied index that includes everything acknowledged before the request.
         result: Result<u64, ReadIndexError>,
     },
-    /// Updates that changed zones were applied, each once in the life of a process and in their order. What was applied
-    /// before the start and is not in a checkpoint yet comes again; see
+    /// Updates that changed zones were applied. Each is reported once per process, in order. Updates from before the
+    /// start that are not in a checkpoint yet are reported again; see
     /// [`ReplicaConfig::audit_after`](crate::ReplicaConfig::audit_after).
     Audited {
-        /// What they were.
+        /// Their audit records.
         records: Vec<AuditRecord>,
     },
-    /// What happened after one index, up to another, was not applied one by one: it came in a checkpoint.
+    /// The changes between two indexes arrived in a checkpoint, so they have no audit records.
     AuditGap {
-        /// Nothing is known behind this index,
+        /// The last audited index before the gap.
         after: u64,
-        /// up to this one.
+        /// The last index of the gap.
         to: u64,
     },
     /// Queries now see everything up to this index.
@@ -340,76 +346,76 @@ pub enum Output {
         /// The index.
         index: u64,
     },
-    /// A checkpoint took the place of the zones: readers made before see the old ones. Get new ones from
+    /// A checkpoint replaced the zones. Earlier readers see the old ones; get new readers from
     /// [`Replica`](crate::Replica).
     ZonesReplaced,
     /// Role, term or leader changed.
     RoleChanged {
-        /// What this member is.
+        /// This member's role.
         role: Role,
         /// The term.
         term: u64,
-        /// The leader, as far as it is known.
+        /// The leader, if known.
         leader: Option<NodeId>,
     },
-    /// The members or their addresses changed, or are known for the first time; or one that was removed is counted no
-    /// more, see [`Membership`].
+    /// The members or their addresses changed or became known, or a removed member left Raft's configuration; see
+    /// [`Membership`].
     PeersChanged {
         /// All members, this one included, by id.
         members: Vec<Member>,
     },
-    /// Keys or grants changed: ask [`Replica`](crate::Replica) for them again.
+    /// Keys or grants changed: read them from [`Replica`](crate::Replica) again.
     KeysChanged {
-        /// Whose, sorted; `None`: perhaps all of them.
+        /// The keys, sorted; `None` means possibly all.
         keys: Option<Vec<Name>>,
     },
-    /// Update policies changed: ask [`Replica`](crate) for them again.
+    /// Update policies changed: read them from [`Replica`](crate) again.
     PoliciesChanged,
-    /// What members know each other by changed, or who they are, or the feature level: ask [`Replica`](crate) for it
-    /// again.
+    /// The trust between members, their list or the feature level changed: read them from [`Replica`](crate) again.
     TrustChanged,
-    /// Options of zones changed, or zones came, went or were replaced whole.
+    /// Options of zones changed, or zones were added, removed or replaced.
     ZonesChanged {
-        /// Which; `None`: perhaps all of them.
+        /// The zones; `None` means possibly all.
         zones: Option<Vec<ZoneId>>,
     },
-    /// Whether this replica may answer queries changed.
+    /// Whether this replica may answer queries has changed.
     ServingChanged {
         /// The new state.
         serving: Serving,
     },
-    /// Zones of [`AckOption::AllLive`] may be answered from until the clock of [`Now::monotonic_ms`] shows this, which
-    /// is to be looked at after a query came in; zero: not at all.
+    /// Zones of [`AckOption::AllLive`] may be answered until [`Now::monotonic_ms`] reaches this time; zero means not
+    /// at all. The shell checks the clock after it received a query.
     LeaseChanged {
-        /// Until when.
+        /// The end of the lease.
         until_ms: u64,
     },
     /// All counted members show everything up to this index.
     AllLiveIndex {
         /// The index.
         index: u64,
-        /// Whether the members of the rotation are counted, which answer for zones of [`AckOption::AllLive`]. Otherwise
+        /// Whether only the members of the rotation are counted, which answer for zones of [`AckOption::AllLive`].
+        /// Otherwise all live members are counted.
         /// all live members are counted.
         of_rotation: bool,
     },
-    /// This member was removed from the cluster: it never answers again.
+    /// This member was removed from the cluster and never answers again.
     Removed {
-        /// Whether raft has ceased to count it; until then the others may need its acknowledgements.
+        /// Whether it has left Raft's configuration. Until then the others may need its acknowledgements.
         is_out: bool,
     },
     /// The answer to [`Input::Stop`]: the process may exit.
     Stopped,
-    /// The doubt of [`Replica::doubt`](crate::Replica::doubt) is settled: the log holds the entries, or they were never
-    /// acknowledged. The shell deletes the stored doubt.
-    DoubtCleared,
+    /// [`Replica::suspected_loss`](crate::Replica::suspected_loss) is resolved: the log holds the entries, or they were
+    /// never acknowledged. The shell deletes what it stored.
+    LossResolved,
     /// This member knows no leader. It may not help to elect a leader without the entries of its torn last record.
-    DoubtWaits {
+    LossUnresolved {
         /// Voters that have not yet shown that they lack these entries. Each of them can end the wait.
-        waits_for: Vec<NodeId>,
+        unreported_voters: Vec<NodeId>,
     },
     /// This replica must stop.
     Fatal {
-        /// Why.
+        /// The reason.
         reason: FatalReason,
     },
 }

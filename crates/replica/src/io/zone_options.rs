@@ -1,18 +1,7 @@
 //! Zone options and changes of them.
 
+pub use crate::update::serial::SerialPolicyOption;
 use policy::ZoneLimits;
-
-/// How a zone's serial moves when an update changes the zone and does not carry a larger serial itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SerialPolicyOption {
-    /// Adds one to the serial.
-    #[default]
-    Increment,
-    /// The seconds since 1970, or the next serial if that time would not be newer.
-    UnixTime,
-    /// `YYYYMMDD00` of the current day in UTC, or the next serial if that would not be newer.
-    Date,
-}
 
 /// What a zone does when the member knows no leader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,15 +1,15 @@
-//! What can be wrong with a log on disk. None of it is ever repaired by cutting: the member goes into quarantine.
+//! Kinds of damage to a log on disk. Damage is never repaired by cutting: the member goes into quarantine.
 
-use super::segment::TornRecord;
+use super::position::Position;
 use crate::disk::DiskError;
 use core::fmt;
 
-/// Synced bytes that are not what was written. Our own disk is at fault.
+/// Synced bytes that differ from what was written. The local disk is at fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogDamage {
     /// The file.
     pub file: String,
-    /// Where in it, in bytes.
+    /// Offset in the file, in bytes.
     pub offset: u64,
     /// What is wrong.
     pub what: Damage,
@@ -18,19 +18,19 @@ pub struct LogDamage {
 /// Kinds of [`LogDamage`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
-    /// A sector that should open a record does not.
+    /// A sector that should start a record does not.
     Header,
-    /// A record whose body differs from its checksum although all of it was written.
+    /// A record that was written completely and differs from its checksum.
     Body,
-    /// A record that does not follow the one before it.
+    /// A record that does not continue the one before it.
     Chain,
-    /// A segment that must be there is not.
+    /// A needed segment does not exist.
     Missing,
     /// The file ends inside a record.
     Short,
     /// A file of another cluster, another member or another incarnation.
     Foreign,
-    /// Records that contradict each other: a hole in the indices, or a term, vote or commit index that went back.
+    /// Records that contradict each other: a gap in the indices, or a term, vote or commit index that went back.
     Contradiction,
     /// No readable copy of term and vote.
     Vote,
@@ -60,9 +60,9 @@ impl std::error::Error for LogDamage {}
 /// Why a log could not be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OpenError {
-    /// There is none, or its creation never finished: nothing was ever promised on it.
+    /// There is no log, or its creation never finished: the member has promised nothing.
     Uninitialised,
-    /// It is damaged: quarantine.
+    /// The log is damaged: the member goes into quarantine.
     Damage(LogDamage),
     /// The disk could not be read.
     Disk(DiskError),
@@ -92,6 +92,20 @@ impl From<DiskError> for OpenError {
     }
 }
 
+/// What is known about a record that was not completely written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TornRecord {
+    /// Its header cannot be read.
+    Unknown,
+    /// It held no entries.
+    Empty,
+    /// It held entries.
+    Entries {
+        /// The last entry. The term is the record's: the entry has this term or an older one.
+        last: Position,
+    },
+}
+
 /// A repair made when the log was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Repair {
@@ -105,7 +119,7 @@ pub enum Repair {
         /// What is known about the record.
         record: TornRecord,
     },
-    /// One of the two copies of term and vote was not readable and is written anew.
+    /// One of the two copies of term and vote was unreadable and is written again.
     VoteCopy,
 }
 
@@ -113,14 +127,14 @@ impl fmt::Display for Repair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TailCut { file, offset, record } => {
-                write!(f, "{file}: the last record, at byte {offset}, is not whole and was cut off")?;
+                write!(f, "{file}: the last record, at byte {offset}, is incomplete and was cut off")?;
                 match record {
                     TornRecord::Unknown => f.write_str("; its header cannot be read"),
                     TornRecord::Empty => f.write_str("; it held no entries"),
                     TornRecord::Entries { last } => write!(f, "; it held entries up to {}", last.index),
                 }
             }
-            Self::VoteCopy => f.write_str("one of two copies of term and vote was not readable; written anew"),
+            Self::VoteCopy => f.write_str("one of the two copies of term and vote was unreadable and is written again"),
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Where the entries of the log are: terms by index, and places on disk by index.
+//! Index of the log: terms by entry index, and disk positions by entry index.
 
-use super::Position;
 use super::limits::EXTENT_BYTES_MAX;
+use super::position::Position;
 use super::record::Header;
 use std::collections::VecDeque;
 
-/// Terms of all entries of the log and of the one just before the first: terms never fall, so runs are enough.
+/// Terms of all entries of the log and of the one before the first. Terms never decrease, so runs suffice.
 #[derive(Debug)]
 pub(crate) struct Terms {
     base: Position,
@@ -68,7 +68,8 @@ impl Terms {
     }
 }
 
-/// Adjacent records of one segment that hold the entries `first..=last`, and perhaps others that later ones void.
+/// Adjacent records of one segment that hold the entries `first..=last`, and perhaps others that later records
+/// replace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub(crate) first: u64,
@@ -84,14 +85,14 @@ impl Extent {
     }
 }
 
-/// Places of entries, in order of index, segment and offset at once.
+/// Disk positions of entries, ordered by index, segment and offset alike.
 #[derive(Debug, Default)]
 pub(crate) struct Extents {
     extents: VecDeque<Extent>,
 }
 
 impl Extents {
-    /// Adds the entries of a record; those that it overwrites are gone.
+    /// Adds the entries of a record and drops those that it replaces.
     pub(crate) fn add(&mut self, header: &Header) {
         if header.cleared {
             self.extents.clear();
@@ -125,7 +126,7 @@ impl Extents {
         }
     }
 
-    /// Drops what holds no entry after `base`.
+    /// Drops extents without an entry after `base`.
     pub(crate) fn compact(&mut self, base: u64) {
         while self.extents.front().is_some_and(|extent| extent.last <= base) {
             self.extents.pop_front();
@@ -143,7 +144,7 @@ impl Extents {
         self.extents.range(start..)
     }
 
-    /// Whether exactly the entries `first..=last` are held, without a hole. What lies before `first` does not count.
+    /// Whether exactly the entries `first..=last` are held, without a gap. Entries before `first` do not count.
     pub(crate) fn cover(&self, first: u64, last: u64) -> bool {
         let mut next = first;
         for extent in self.from(first) {
@@ -160,8 +161,8 @@ impl Extents {
         self.from(index.saturating_add(1)).map(|extent| extent.len).sum()
     }
 
-    /// The lowest index from which on all entries lie in at most `bytes` bytes; after the last when even the
-    /// newest extent is larger.
+    /// The lowest index from which all entries fit into `bytes` bytes; the index after the last if even the newest
+    /// extent is larger.
     pub(crate) fn first_within(&self, bytes: u64) -> Option<u64> {
         let mut sum = 0;
         let mut first = None;

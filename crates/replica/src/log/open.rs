@@ -1,4 +1,4 @@
-//! From disk to memory at start: every byte is verified before anything is believed.
+//! Reads the log at start. Every byte is verified before it is used.
 
 use super::damage::{Damage, LogDamage, OpenError, Repair};
 use super::fetch::{Fetches, decode_span};
@@ -16,8 +16,8 @@ use raft::eraftpb::{Entry, HardState};
 use std::collections::BTreeMap;
 
 impl Log {
-    /// Reads the log of this directory and verifies all of it. Also tells what a crash left behind that the first job
-    /// puts right; opening again before that job is done finds the same.
+    /// Reads and verifies the log of this directory. Also returns the crash damage that the first job will repair;
+    /// until that job is done, opening again finds the same damage.
     ///
     /// # Errors
     /// [`OpenError`]; on [`OpenError::Damage`] the member goes into quarantine.
@@ -79,11 +79,11 @@ impl Log {
         Ok((log, repairs))
     }
 
-    /// Calls `each` with the entries `low..=high` in order, read from disk: what to apply at start, before there
-    /// are inputs.
+    /// Calls `each` with the entries `low..=high` in order, read from disk: the entries to apply at start, before any
+    /// input.
     ///
     /// # Errors
-    /// [`OpenError`] when the disk gives anything but what [`Log::open`] verified, or the log does not hold them.
+    /// [`OpenError`] if the disk returns other bytes than [`Log::open`] verified, or the log does not hold them.
     pub fn replay(
         &self,
         disk: &dyn DiskRead,
@@ -110,8 +110,7 @@ impl Log {
         Ok(())
     }
 
-    /// Takes into memory what is not committed, and little of the newest before that: all members have most of it, and
-    /// who does not is sent it from the disk.
+    /// Loads all uncommitted entries and a few before them. Most members have the rest; others get it from disk.
     fn load_tail(&mut self, disk: &dyn DiskRead) -> Result<(), OpenError> {
         let bytes = self.config.tail_bytes / TAIL_LOADED_SHARE;
         let by_bytes = self.extents.first_within(bytes as u64).unwrap_or(self.first_index());
@@ -197,7 +196,7 @@ fn fill_block(newest: u64, scan: &mut Scan, block_bytes: u64, last: Header, ops:
     last
 }
 
-/// The newest segment that holds a record, and its last record.
+/// The newest segment with a record, and its last record.
 fn find_newest(
     disk: &dyn DiskRead,
     id: LogId,
@@ -206,7 +205,7 @@ fn find_newest(
     is_copy_lost: bool,
 ) -> Result<(u64, Header), OpenError> {
     for (number, bytes) in segments.iter().rev() {
-        // A segment newer than the vote file knows was never acknowledged; but a lost copy may have known it.
+        // A segment newer than the vote file says was never acknowledged, unless a lost copy said so.
         let is_unfinished = *number > vote.newest_segment;
         match scan(disk, id, *number, *bytes, |_, _| Ok(())) {
             Ok(found) => match found.records.last() {
@@ -228,7 +227,7 @@ pub(super) fn newest_vote(last: &Header, vote: Vote, is_copy_lost: bool) -> Resu
     let record = &last.hard_state;
     let is_file_newer = (vote.term, vote.vote != 0) >= (record.term, record.vote != 0);
     let is_contradiction = vote.term == record.term && vote.vote != 0 && record.vote != 0 && vote.vote != record.vote;
-    // The file is written first, so it is behind the log only where its newer copy is lost.
+    // The file is written first, so it is older than the log only if its newer copy is lost.
     if is_contradiction || (!is_file_newer && !is_copy_lost) {
         return Err(LogDamage { file: VOTE_FILE.into(), offset: 0, what: Damage::Vote }.into());
     }
@@ -239,7 +238,7 @@ pub(super) fn newest_vote(last: &Header, vote: Vote, is_copy_lost: bool) -> Resu
     Ok(newest)
 }
 
-/// Follows the records from the oldest live segment on.
+/// Follows the records from the oldest needed segment on.
 #[derive(Debug)]
 struct Replay {
     terms: Terms,
@@ -254,7 +253,7 @@ impl Default for Replay {
 }
 
 impl Replay {
-    /// Reads the segments in order; gives the last one's scan.
+    /// Reads the segments in order; returns the last one's scan.
     fn segments(
         &mut self,
         disk: &dyn DiskRead,
@@ -289,7 +288,7 @@ impl Replay {
         if header.cleared {
             self.terms = Terms::new(header.base);
         } else if self.previous.is_none() || (count > 0 && header.first <= self.terms.base().index) {
-            // What came before lies in segments that are no longer needed; `finish` checks that.
+            // Earlier records are in segments that are no longer needed; `finish` checks that.
             self.terms = Terms::new(Position { index: header.first - 1, term: 0 });
         }
         if header.first > self.terms.last() + 1 || (count == 0 && header.last != self.terms.last()) {
@@ -312,7 +311,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Checks that what the last record says about the log is what was read.
+    /// Checks that the last record's description of the log matches what was read.
     fn finish(&mut self, last: &Header, newest: u64) -> Result<(), OpenError> {
         let base = last.base;
         let is_covered = self.terms.last() == last.last && base.index <= last.last;

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 pub(crate) struct SegmentPreallocator {
     segment_bytes: u64,
     ready: VecDeque<String>,
-    /// Number and size of segments that no durable record needs any more.
+    /// Number and size of segments that no durable record needs.
     retired: VecDeque<(u64, u64)>,
     next_number: u64,
     under_way: Option<UnderWay>,
@@ -20,7 +20,7 @@ pub(crate) struct SegmentPreallocator {
 #[derive(Debug)]
 struct UnderWay {
     ticket: u64,
-    /// The spare segment that is ready when the job is done.
+    /// The spare segment that will be ready when the job is done.
     new_file: Option<String>,
 }
 
@@ -36,7 +36,7 @@ impl SegmentPreallocator {
         }
     }
 
-    /// Numbers up to this one are in use by files that are about to be removed.
+    /// Numbers up to this one belong to files that are about to be removed.
     pub(crate) fn skip_number(&mut self, number: u64) {
         self.next_number = self.next_number.max(number.saturating_add(1));
     }
@@ -51,17 +51,17 @@ impl SegmentPreallocator {
         !self.ready.is_empty()
     }
 
-    /// The log is in use, so the next segment is worth having.
+    /// The log is in use, so a spare segment is needed.
     pub(crate) fn want(&mut self) {
         self.is_wanted = true;
     }
 
-    /// A segment that may be used again.
+    /// Adds a segment that may be reused.
     pub(crate) fn retire(&mut self, number: u64, bytes: u64) {
         self.retired.push_back((number, bytes));
     }
 
-    /// The next job, if none is under way. Segments that are being read wait.
+    /// The next job, if none is in progress. Segments being read are left alone.
     pub(crate) fn poll(&mut self, tickets: &mut Tickets, is_read: impl Fn(u64) -> bool) -> Option<DiskJob> {
         if self.under_way.is_some() {
             return None;
@@ -92,9 +92,9 @@ impl SegmentPreallocator {
     }
 
     fn reuse(&mut self, position: usize) -> (Vec<DiskOp>, Option<String>) {
-        let (number, bytes) = self.retired.remove(position).expect("the place was just found");
+        let (number, bytes) = self.retired.remove(position).expect("the position was just found");
         let from = segment_file(number);
-        if bytes != self.segment_bytes || self.ready.len() >= SPARE_SEGMENTS_MAX {
+        if planted!(SegmentsNotRecycled) || bytes != self.segment_bytes || self.ready.len() >= SPARE_SEGMENTS_MAX {
             return (vec![DiskOp::Remove { file: from }], None);
         }
         let (zeroing, new_file) = self.make();

@@ -1,8 +1,8 @@
-//! One record: what one fsync makes durable.
+//! One record, made durable by one fsync.
 //!
-//! A record begins on a sector and fills whole sectors. The first byte of each sector is a stamp that is never
-//! zero, so a sector of zeros is one that was never written, whatever the entries hold. The header lies in the
-//! first sector, which a disk writes whole or not at all:
+//! A record begins on a sector and fills whole sectors. The first byte of each sector is a stamp that is never zero,
+//! so a sector of zeros was never written, even if an entry holds zeros. The header is in the first sector, which a
+//! disk writes atomically:
 //!
 //! | bytes | what |
 //! |---|---|
@@ -19,22 +19,24 @@
 //! | 8 | wall time of the last leader contact, milliseconds |
 //! | 4, 4, 4 | CRC-32C: header of the record before this one; stamped and padded body; this header |
 //!
-//! Numbers are big-endian. The body holds the entries one after the other: term (8), kind (1), length of the
-//! context (4), length of the data (4), context, data; indices follow from the header.
+//! Numbers are big-endian. The body holds the entries in order: term (8), kind (1), length of the context (4), length
+//! of the data (4), context, data. Indices follow from the header.
 //!
-//! A write is one record, perhaps followed by empty records: the seal and the padding up to the end of a physical
-//! (`writer.rs`). Each empty record has a mark in the padding after its header, which older software ignores: magic
-//! `CtPd`, whether the first record of the write holds entries or voids the log (1), offset of that record (8).
+//! A write is one record, perhaps followed by empty records: the seal, and the padding up to the end of a physical
+//! block (`next_record.rs`). Each empty record has a mark in the padding after its header, which older software
+//! ignores: magic `CtPd`, whether the first record of the write holds entries or voids the log (1), offset of that
+//! record (8).
 
 use super::damage::Damage;
 use super::limits::{ENTRY_BYTES_MAX, SECTOR_BYTES};
-use super::{CheckpointRef, LogId, Position};
+use super::position::{LogId, Position};
 use crate::bytes::Cursor;
+use crate::checkpoint::CheckpointRef;
 use raft::eraftpb::{Entry, EntryType, HardState};
 
 /// Bytes of the header, without the stamp before it.
 pub(crate) const HEADER_BYTES: usize = 200;
-/// Bytes before context and data of an entry.
+/// Bytes of an entry before its context and data.
 pub(crate) const ENTRY_FIXED_BYTES: usize = 17;
 const MAGIC: [u8; 4] = *b"CtLg";
 const PADDING_MAGIC: [u8; 4] = *b"CtPd";
@@ -44,11 +46,11 @@ const STAMP_BODY: u8 = 0x5A;
 const FLAG_CLEARED: u8 = 1;
 const DATA_PER_SECTOR: usize = SECTOR_BYTES - 1;
 
-/// What the header of a record says.
+/// The header of a record.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Header {
     pub(crate) id: LogId,
-    /// The log before this record is void: `base` is where it begins anew.
+    /// The log before this record is void: it restarts at `base`.
     pub(crate) cleared: bool,
     pub(crate) segment: u64,
     pub(crate) offset: u64,
@@ -68,13 +70,13 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Bytes on disk, stamps and padding included.
+    /// Bytes on disk, including stamps and padding.
     pub(crate) fn disk_bytes(&self) -> u64 {
         disk_bytes(self.body_bytes as usize)
     }
 }
 
-/// Bytes on disk of a record with a body of that size.
+/// Bytes on disk of a record with a body of this size.
 pub(crate) fn disk_bytes(body_bytes: usize) -> u64 {
     ((HEADER_BYTES + body_bytes).div_ceil(DATA_PER_SECTOR) * SECTOR_BYTES) as u64
 }
@@ -188,7 +190,7 @@ fn encode_header(header: &Header) -> [u8; HEADER_BYTES] {
 /// Reads a header from the start of a sector.
 ///
 /// # Errors
-/// [`Damage::Header`] when this sector opens no record, [`Damage::Version`] when it opens one of another format.
+/// [`Damage::Header`] if this sector starts no record, [`Damage::Version`] if it starts one of another format.
 pub(crate) fn decode_header(sector: &[u8]) -> Result<Header, Damage> {
     let covered = sector.get(..=HEADER_BYTES - 4).ok_or(Damage::Header)?;
     let stored = sector.get(HEADER_BYTES - 3..=HEADER_BYTES).ok_or(Damage::Header)?;
@@ -229,7 +231,7 @@ fn parse_header(bytes: &[u8]) -> Option<Header> {
     })
 }
 
-/// Whether the bytes of a whole record match the checksum of its body.
+/// Whether the bytes of a complete record match the checksum of its body.
 pub(crate) fn body_is_intact(header: &Header, record: &[u8]) -> bool {
     let stamped = record[SECTOR_BYTES..].iter().step_by(SECTOR_BYTES).all(|stamp| *stamp == STAMP_BODY);
     stamped && (crc32c::crc32c(&record[1 + HEADER_BYTES..]) == header.body_crc || planted!(RecordChecksumIgnored))
@@ -242,14 +244,14 @@ pub(crate) fn has_unwritten_sector(bytes: &[u8]) -> bool {
 
 /// Whether all bytes are zero.
 pub(crate) fn is_unwritten(bytes: &[u8]) -> bool {
-    // Looked at in pieces, without a branch for each byte: a segment is read to its end at each start.
+    // In pieces without a branch for each byte, because a segment is read to its end at each start.
     bytes.chunks(64).all(|piece| piece.iter().fold(0, |all, byte| all | byte) == 0)
 }
 
 /// Calls `each` with every entry of an intact record.
 ///
 /// # Errors
-/// [`Damage::Contradiction`] when the body does not hold what the header announces.
+/// [`Damage::Contradiction`] if the body does not match the header.
 pub(crate) fn for_each_entry(header: &Header, record: &[u8], mut each: impl FnMut(Parts<'_>)) -> Result<(), Damage> {
     let body = strip_stamps(record, header.body_bytes as usize).ok_or(Damage::Contradiction)?;
     let mut at = Cursor::new(&body);
@@ -261,7 +263,7 @@ pub(crate) fn for_each_entry(header: &Header, record: &[u8], mut each: impl FnMu
     if at.is_at_end() { Ok(()) } else { Err(Damage::Contradiction) }
 }
 
-/// An entry that still lies in its record.
+/// An entry within its record.
 pub(crate) struct Parts<'a> {
     pub(crate) index: u64,
     pub(crate) term: u64,

@@ -1,9 +1,9 @@
-//! Segments: names, and reading one from its start to where writing stopped.
+//! Segments: names, and reading a segment from its start to its last record.
 
-use super::damage::{Damage, LogDamage};
+use super::damage::{Damage, LogDamage, OpenError, TornRecord};
 use super::limits::SECTOR_BYTES;
+use super::position::{LogId, Position};
 use super::record::{self, Header, Padding};
-use super::{LogId, OpenError, Position};
 use crate::disk::DiskRead;
 
 const SEGMENT_PREFIX: &str = "log-";
@@ -14,17 +14,17 @@ pub(crate) fn segment_file(number: u64) -> String {
     format!("{SEGMENT_PREFIX}{number:016x}")
 }
 
-/// Number of the segment of that name.
+/// Number of the segment with this name.
 pub(crate) fn segment_number(file: &str) -> Option<u64> {
     number_after(SEGMENT_PREFIX, file)
 }
 
-/// Name of a zeroed segment that waits for use.
+/// Name of a zeroed spare segment.
 pub(crate) fn spare_file(number: u64) -> String {
     format!("{SPARE_PREFIX}{number:016x}")
 }
 
-/// Number of the spare of that name.
+/// Number of the spare with this name.
 pub(crate) fn spare_number(file: &str) -> Option<u64> {
     number_after(SPARE_PREFIX, file)
 }
@@ -44,7 +44,7 @@ fn number_after(prefix: &str, file: &str) -> Option<u64> {
 #[derive(Debug)]
 pub(crate) struct Scan {
     pub(crate) records: Vec<Header>,
-    /// Where the next record would go.
+    /// Offset of the next record.
     pub(crate) end: u64,
     /// What is known about an incomplete record at `end`, if there is one.
     pub(crate) torn: Option<TornRecord>,
@@ -52,30 +52,7 @@ pub(crate) struct Scan {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// What is known about a record that was not completely written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TornRecord {
-    /// Its header cannot be read.
-    Unknown,
-    /// It held no entries.
-    Empty,
-    /// It held entries.
-    Entries {
-        /// The last entry. The term is the record's: the entry has this term or an older one.
-        last: Position,
-    },
-}
-
-impl TornRecord {
-    const fn of(header: &Header) -> Self {
-        if header.entry_count == 0 && !header.cleared {
-            return Self::Empty;
-        }
-        Self::Entries { last: Position { index: header.last, term: header.hard_state.term } }
-    }
-}
-
-/// Reads a whole segment, calls `each` with every record, and tells a torn last record from damage.
+/// Reads a whole segment, calls `each` with every record, and distinguishes a torn last record from damage.
 ///
 /// # Errors
 /// [`OpenError::Damage`] or [`OpenError::Disk`].
@@ -123,7 +100,7 @@ pub(crate) fn scan(
     Ok(Scan { records, end: at as u64, torn, bytes: data })
 }
 
-/// Whether the record is where it says that it is, in a log of ours.
+/// Whether the record belongs to this log and is at its own position.
 pub(crate) fn check_position(header: &Header, id: LogId, number: u64, at: usize) -> Result<(), Damage> {
     if header.id != id {
         return Err(Damage::Foreign);
@@ -134,7 +111,7 @@ pub(crate) fn check_position(header: &Header, id: LogId, number: u64, at: usize)
     Ok(())
 }
 
-/// Whether one record was written right after the other.
+/// Whether one record was written directly after the other.
 pub(crate) fn check_chain(previous: &Header, header: &Header) -> Result<(), Damage> {
     let follows = header.number == previous.number + 1 && header.previous_crc == previous.header_crc;
     let (old, new) = (&previous.hard_state, &header.hard_state);
@@ -190,13 +167,18 @@ fn torn_at(
         padding = Some((of_this_write.ok_or(Damage::Header)?, found));
     }
     let torn = match (header, padding) {
-        (Some(header), _) => TornRecord::of(header),
+        (Some(header), _) if header.entry_count == 0 && !header.cleared => TornRecord::Empty,
+        (Some(header), _) => TornRecord::Entries { last: last_of(header) },
         (None, None) => TornRecord::Unknown,
         // The missing record is the first one of the write, or padding after it.
         (None, Some((padding, found))) if padding.start == at as u64 && padding.is_essential => {
-            TornRecord::Entries { last: Position { index: found.last, term: found.hard_state.term } }
+            TornRecord::Entries { last: last_of(&found) }
         }
         (None, Some(_)) => TornRecord::Empty,
     };
     Ok(is_written.then_some(torn))
+}
+
+const fn last_of(header: &Header) -> Position {
+    Position { index: header.last, term: header.hard_state.term }
 }

@@ -1,24 +1,24 @@
-//! The newest entries, in memory: all that are not yet applied or not yet durable, and some before them.
+//! The newest entries, in memory: all that are not applied or not durable, and some before them.
 
 use super::limits::{BULK_ENTRY_BYTES, BULK_WEIGHT};
 use raft::eraftpb::Entry;
 use std::collections::VecDeque;
 
-/// Entries without a hole, up to the last of the log.
+/// Consecutive entries, up to the last of the log.
 #[derive(Debug)]
 pub(crate) struct Tail {
     entries: VecDeque<Entry>,
-    /// Index of the first, or of the next one to come when there is none.
+    /// Index of the first entry, or of the next one if there is none.
     first: u64,
-    /// Entries up to here may leave.
+    /// Entries up to this index may be dropped.
     released: u64,
-    /// What the entries that may leave count.
+    /// Counted bytes of the entries that may be dropped.
     released_bytes: usize,
     bytes_max: usize,
 }
 
 impl Tail {
-    /// Nothing yet; `first` is the index that comes next.
+    /// An empty tail; `first` is the next index.
     pub(crate) fn new(first: u64, bytes_max: usize) -> Self {
         Self { entries: VecDeque::new(), first, released: first - 1, released_bytes: 0, bytes_max }
     }
@@ -50,7 +50,7 @@ impl Tail {
         }
     }
 
-    /// Lets entries up to `index` go, oldest first, as far as they are more than the tail is to hold.
+    /// Permits to drop entries up to `index`. They are dropped oldest first, while the tail is larger than its limit.
     pub(crate) fn release(&mut self, index: u64) {
         let end = index.min(self.end() - 1);
         while self.released < end {
@@ -64,14 +64,14 @@ impl Tail {
         }
     }
 
-    /// Drops entries up to `index`, which may leave.
+    /// Drops entries up to `index` that may be dropped.
     pub(crate) fn compact(&mut self, index: u64) {
         while self.first <= index.min(self.released) {
             self.drop_first();
         }
     }
 
-    /// The entries from `low` to before `high`, as far as they are here.
+    /// The entries from `low` to before `high` that are in memory.
     pub(crate) fn range(&self, low: u64, high: u64) -> impl Iterator<Item = &Entry> + Clone {
         let slot = |index: u64| (index.clamp(self.first, self.end()) - self.first) as usize;
         self.entries.range(slot(low)..slot(high.max(low)))
@@ -85,8 +85,8 @@ impl Tail {
     }
 }
 
-/// What an entry takes in memory: of small ones more than what it says. A large one counts several times: it is read
-/// from the disk as fast as it is sent, and an import would otherwise fill the tail with what nobody asks for again.
+/// The size of an entry for the limit of memory. A small entry counts more than its bytes, for overhead. A large one
+/// counts several times: it can be read from disk as fast as it is sent, and an import would otherwise fill the tail.
 fn counted_bytes(entry: &Entry) -> usize {
     let bytes = entry.context.len() + entry.data.len();
     let weight = if bytes >= BULK_ENTRY_BYTES { BULK_WEIGHT } else { 1 };

@@ -1,25 +1,26 @@
-//! Term and vote, a second time: a file with two slots, written in turn, so that a torn write spoils the older
-//! copy only. Each vote is durable here before the log record that carries it too, so either copy alone is enough.
+//! A second copy of term and vote: a file with two slots, written in turn, so that a torn write destroys only the
+//! older one. A vote is durable here before the log record that carries it, so either copy alone suffices.
 //!
 //! A slot is one sector: magic `CtVt`, version (2), zero (2), cluster id (16), raft id (8), raft group (4),
-//! generation (8), term (8), vote (8), number of the newest segment that surely holds a record (8), zeros, CRC-32C of
-//! all before it (4).
+//! generation (8), term (8), vote (8), number of the newest segment that certainly holds a record (8), zeros, CRC-32C
+//! of all before it (4).
 
+use super::damage::{Damage, LogDamage, OpenError};
 use super::limits::SECTOR_BYTES;
-use super::{LogDamage, LogId, OpenError, damage::Damage};
+use super::position::LogId;
 use crate::bytes::Cursor;
 use crate::disk::{DiskError, DiskOp, DiskRead};
 
 /// Name of the file.
 pub(crate) const VOTE_FILE: &str = "vote";
-/// The slots are a page apart: file systems write pages. A write fills the page with zeros, so that it covers whole
-/// physical blocks of the disk.
+/// The slots are a page apart, because file systems write pages. A write fills the page with zeros, so that it covers
+/// whole physical blocks of the disk.
 const SLOT_DISTANCE: u64 = 4096;
 const FILE_BYTES: u64 = 2 * SLOT_DISTANCE;
 const MAGIC: [u8; 4] = *b"CtVt";
 const VERSION: u16 = 1;
 
-/// What a slot says.
+/// The contents of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Vote {
     pub(crate) term: u64,
@@ -28,15 +29,15 @@ pub(crate) struct Vote {
     pub(crate) newest_segment: u64,
 }
 
-/// The file as it was found.
+/// The file at start.
 #[derive(Debug)]
 pub(crate) struct OpenedVote {
     pub(crate) file: VoteFile,
-    /// What its newest slot says.
+    /// The newest slot.
     pub(crate) vote: Vote,
-    /// A copy was not readable.
+    /// Whether a copy was unreadable.
     pub(crate) is_copy_lost: bool,
-    /// Writes the newest slot once more as it is, so that a sync says something about it.
+    /// Writes the newest slot again unchanged, so that the next sync covers it.
     pub(crate) again: DiskOp,
 }
 
@@ -46,12 +47,12 @@ pub(crate) struct VoteFile {
     id: LogId,
     generation: u64,
     next_slot: u64,
-    /// `None` when a copy must be written whatever it says.
+    /// `None` if a copy must be written even without a change.
     written: Option<Vote>,
 }
 
 impl VoteFile {
-    /// A new file: the operations make it with a first slot in it.
+    /// A new file; the operations create it with a first slot.
     pub(crate) fn create(id: LogId, ops: &mut Vec<DiskOp>) -> Self {
         let mut file = Self { id, generation: 0, next_slot: 0, written: None };
         ops.push(DiskOp::Create { file: VOTE_FILE.into(), zeroed_bytes: FILE_BYTES });
@@ -60,11 +61,11 @@ impl VoteFile {
         file
     }
 
-    /// The file at start.
+    /// Reads the file at start.
     ///
     /// # Errors
-    /// [`OpenError::Uninitialised`] when there is neither a slot nor a segment; [`Damage::Vote`] when there is no
-    /// slot, but a segment.
+    /// [`OpenError::Uninitialised`] if there is neither a slot nor a segment; [`Damage::Vote`] if there is a segment
+    /// but no slot.
     pub(crate) fn open(disk: &dyn DiskRead, has_segments: bool) -> Result<OpenedVote, OpenError> {
         let bytes = match disk.read(VOTE_FILE, 0, FILE_BYTES as usize) {
             Ok(bytes) => bytes,
@@ -83,7 +84,7 @@ impl VoteFile {
         };
         let Slot { id, generation, vote } = slots[newest as usize].expect("the newest of the readable ones");
         let is_copy_lost = slots.contains(&None);
-        // An unreadable copy is the one to write next.
+        // The unreadable copy is written next.
         let file = Self { id, generation, next_slot: 1 - newest, written: (!is_copy_lost).then_some(vote) };
         let offset = newest * SLOT_DISTANCE;
         let mut bytes: Vec<u8> = bytes.into_iter().skip(offset as usize).take(SLOT_DISTANCE as usize).collect();
@@ -108,7 +109,7 @@ impl VoteFile {
         bytes.resize(SLOT_DISTANCE as usize, 0);
         ops.push(DiskOp::Write { file: VOTE_FILE.into(), offset: self.next_slot * SLOT_DISTANCE, data: bytes });
         ops.push(DiskOp::Sync { file: VOTE_FILE.into() });
-        self.next_slot = 1 - self.next_slot;
+        self.next_slot = if planted!(VoteInOneSlot) { self.next_slot } else { 1 - self.next_slot };
         self.written = Some(vote);
     }
 }

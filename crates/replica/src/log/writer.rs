@@ -1,20 +1,18 @@
-//! What goes to disk next: one record at a time, everything that came meanwhile in the next one.
+//! The write position of the log: the newest segment, what is durable, and the job in flight.
 
-use super::limits::SECTOR_BYTES;
+use super::position::LogId;
 use super::preallocate::SegmentPreallocator;
-use super::record::{self, Header, Padding, entry_bytes};
+use super::record::Header;
 use super::segment::segment_file;
-use super::vote::{Vote, VoteFile};
-use super::{Log, LogId};
-use crate::disk::{DiskJob, DiskOp, DiskQueue, Tickets};
-use raft::eraftpb::HardState;
+use super::vote::VoteFile;
+use crate::disk::DiskOp;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Where the log is being written.
+/// The write position of the log.
 #[derive(Debug)]
 pub(crate) struct Writer {
     pub(crate) vote: VoteFile,
-    /// Sizes of the live segments by number.
+    /// Sizes of the needed segments by number.
     pub(crate) segments: BTreeMap<u64, u64>,
     /// The newest segment and the offset of its next record; segment 0 before the first.
     pub(crate) segment: u64,
@@ -22,19 +20,19 @@ pub(crate) struct Writer {
     /// Number of the last record, and CRC of its header.
     pub(crate) number: u64,
     pub(crate) previous_crc: u32,
-    /// Operations that come before anything else.
+    /// Operations to execute before all others.
     pub(crate) first_ops: Vec<DiskOp>,
-    /// Whether a first job was answered.
+    /// Whether a first job is done.
     is_started: bool,
-    is_dirty: bool,
+    pub(super) is_dirty: bool,
     /// The next record voids everything before it.
-    is_cleared: bool,
-    /// Marks that wait, each with the last entry that belongs to it.
+    pub(super) is_cleared: bool,
+    /// Marks to report, each with its last entry.
     marks: VecDeque<(u64, u64)>,
-    /// Last entry in a record; last entry in a durable one.
-    written: u64,
+    /// The last entry in a record, and the last entry in a durable one.
+    pub(super) written: u64,
     durable: u64,
-    /// Segment and offset before which everything is durable.
+    /// Segment and offset up to which everything is durable.
     durable_end: (u64, u64),
     in_flight: Option<InFlight>,
 }
@@ -56,7 +54,7 @@ impl Writer {
         Self::new(vote, first_ops, last)
     }
 
-    /// A log whose entries end with `last`; the first job begins with these operations.
+    /// A log whose entries end with `last`. The first job begins with these operations.
     pub(crate) fn new(vote: VoteFile, first_ops: Vec<DiskOp>, last: u64) -> Self {
         Self {
             vote,
@@ -77,7 +75,7 @@ impl Writer {
         }
     }
 
-    /// Sets where the next record goes.
+    /// Sets the position of the next record.
     pub(crate) fn resume(&mut self, segment: u64, offset: u64, last: &Header) {
         (self.segment, self.offset) = (segment, offset);
         self.durable_end = (segment, offset);
@@ -92,7 +90,7 @@ impl Writer {
         self.durable
     }
 
-    /// Segment and offset before which everything is durable.
+    /// Segment and offset up to which everything is durable.
     pub(crate) fn durable_end(&self) -> (u64, u64) {
         self.durable_end
     }
@@ -101,11 +99,15 @@ impl Writer {
         self.is_started
     }
 
+    pub(crate) const fn is_in_flight(&self) -> bool {
+        self.in_flight.is_some()
+    }
+
     pub(crate) fn touch(&mut self) {
         self.is_dirty = true;
     }
 
-    /// Notes that everything so far, up to the entry `last`, is to be reported by `mark`.
+    /// Reports `mark` once everything so far, up to the entry `last`, is durable.
     pub(crate) fn mark(&mut self, mark: u64, last: u64) {
         self.marks.push_back((mark, last));
         self.is_dirty = true;
@@ -117,7 +119,7 @@ impl Writer {
         self.marks.iter_mut().for_each(|(_, last)| *last = (*last).min(first - 1));
     }
 
-    /// The whole log is void; it begins anew after the entry `base`.
+    /// The whole log is void; it restarts after the entry `base`.
     pub(crate) fn clear(&mut self, base: u64) {
         self.limit(base);
         (self.written, self.durable) = (base, base);
@@ -134,7 +136,7 @@ impl Writer {
         }
     }
 
-    /// The answer to a job; `None` when it was not ours, else the mark that was reached.
+    /// Takes the result of a job; `None` if it was not the writer's, otherwise the mark that was reached.
     pub(crate) fn persisted(&mut self, ticket: u64, preallocator: &mut SegmentPreallocator) -> Option<Option<u64>> {
         let done = self.in_flight.take_if(|in_flight| in_flight.ticket == ticket)?;
         self.is_started = true;
@@ -153,8 +155,8 @@ impl Writer {
         self.segments.get(&self.segment).map_or(0, |size| size.saturating_sub(self.offset))
     }
 
-    /// Where a record of `bytes` bytes goes, and the operations that make room for it.
-    fn reserve(
+    /// The position of a record of `bytes` bytes, and the operations that make room for it.
+    pub(super) fn reserve(
         &mut self,
         bytes: u64,
         segment_bytes: u64,
@@ -175,102 +177,9 @@ impl Writer {
         self.segments.insert(self.segment, size);
         true
     }
-}
 
-impl Log {
-    /// The job that writes the next record, if there is anything to write and none is under way.
-    pub(crate) fn poll_record(&mut self, tickets: &mut Tickets) -> Option<DiskJob> {
-        if self.writer.in_flight.is_some() || !self.writer.is_dirty {
-            return None;
-        }
-        let (last, body_bytes) = self.next_batch();
-        let mut ops = std::mem::take(&mut self.writer.first_ops);
-        let HardState { term, vote, .. } = self.hard_state;
-        let old_segment = self.writer.segment;
-        if self.writer.vote.is_behind(term, vote) && !planted!(VoteNotInItsFile) {
-            self.writer.vote.write(Vote { term, vote, newest_segment: old_segment }, &mut ops);
-        }
-        let bytes = record::disk_bytes(body_bytes);
-        // A one-sector record gets an empty record after it, its seal. If the record's sector is lost, the seal shows
-        // that the record existed and which entries it held.
-        let is_essential = body_bytes > 0 || self.writer.is_cleared;
-        let is_sealed = bytes == SECTOR_BYTES as u64 && is_essential && !planted!(RecordsNotSealed);
-        let reserved_bytes = if is_sealed { 2 * bytes } else { bytes }.next_multiple_of(self.config.block_bytes);
-        let is_new_segment =
-            self.writer.reserve(reserved_bytes, self.config.segment_bytes, &mut self.preallocator, &mut ops);
-        let mut header = self.next_header(last);
-        let mut data = record::encode(&mut header, self.tail.range(self.writer.written + 1, last + 1));
-        debug_assert_eq!((data.len() as u64, data.len() % SECTOR_BYTES), (bytes, 0));
-        let (file, offset) = (segment_file(header.segment), header.offset);
-        self.extents.add(&header);
-        let ticket = tickets.draw();
-        self.writer.wrote(&header, ticket);
-        let padding = Padding { start: offset, is_essential };
-        while (data.len() as u64) < reserved_bytes {
-            let mut empty = self.next_header(last);
-            data.extend(padding.encode(&mut empty));
-            self.writer.advance(&empty);
-        }
-        ops.push(DiskOp::Write { file: file.clone(), offset, data });
-        if !(planted!(RecordsNotSynced) && header.number.is_multiple_of(5)) {
-            ops.push(DiskOp::Sync { file });
-        }
-        if is_new_segment {
-            if !planted!(SegmentDirectoryNotSynced) {
-                ops.push(DiskOp::SyncDir);
-            }
-            let newest = Vote { term, vote, newest_segment: header.segment };
-            self.writer.vote.write(newest, &mut ops);
-            if old_segment == 0 {
-                // The creation ends with two equal copies, so that either may be lost.
-                self.writer.vote.write(newest, &mut ops);
-            }
-        }
-        Some(DiskJob { queue: DiskQueue::Log, ticket, ops })
-    }
-
-    /// The last entry of the next record, and the bytes of its body.
-    fn next_batch(&self) -> (u64, usize) {
-        let mut last = self.writer.written;
-        let mut bytes = 0;
-        for entry in self.tail.range(last + 1, self.tail.end()) {
-            let more = bytes + entry_bytes(entry);
-            if more > self.config.record_bytes && bytes > 0 {
-                break;
-            }
-            (last, bytes) = (entry.index, more);
-        }
-        (last, bytes)
-    }
-
-    fn next_header(&self, last: u64) -> Header {
-        let mut hard_state = self.hard_state.clone();
-        // A record that holds only a part of what raft appended must not speak of entries that are not there.
-        hard_state.commit = hard_state.commit.min(last);
-        Header {
-            id: self.writer.id(),
-            cleared: self.writer.is_cleared,
-            segment: self.writer.segment,
-            offset: self.writer.offset,
-            number: self.writer.number + 1,
-            body_bytes: 0,
-            entry_count: 0,
-            first: self.writer.written + 1,
-            last,
-            hard_state,
-            base: self.terms.base(),
-            oldest_segment: self.extents.oldest_segment().unwrap_or(self.writer.segment),
-            checkpoint: self.checkpoint,
-            contact_wall_ms: self.contact_wall_ms,
-            previous_crc: self.writer.previous_crc,
-            body_crc: 0,
-            header_crc: 0,
-        }
-    }
-}
-
-impl Writer {
-    fn wrote(&mut self, header: &Header, ticket: u64) {
+    /// Notes that the job with this ticket writes this record.
+    pub(super) fn wrote(&mut self, header: &Header, ticket: u64) {
         self.written = header.last;
         self.is_cleared = false;
         let mut mark = None;
@@ -285,7 +194,7 @@ impl Writer {
     }
 
     /// Moves the next write position behind this record, which belongs to the job in flight.
-    fn advance(&mut self, header: &Header) {
+    pub(super) fn advance(&mut self, header: &Header) {
         self.offset = header.offset + header.disk_bytes();
         (self.number, self.previous_crc) = (header.number, header.header_crc);
         if let Some(in_flight) = &mut self.in_flight {

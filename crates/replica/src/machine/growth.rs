@@ -1,11 +1,14 @@
-//! By how much each key has made each zone larger since this process started: what the leader holds a key's quota
-//! against. Every member counts what it applies, so a new leader goes on from there. No part of the replicated state.
+//! The growth of each zone by each key since this process started, which the leader compares with the key's quota.
+//! Every member counts what it applies, so a new leader continues the count. It is not replicated state.
 
 use crate::limits::GROWTH_ACCOUNTS_MAX;
 use crate::state::{Item, item_hash};
 use std::collections::BTreeMap;
 use wire::name::Name;
-use zone::ZoneId;
+use zone::{Changeset, Record, ZoneId};
+
+/// Bytes of a record in the memory of a zone, without its owner and its rdata.
+const RECORD_BYTES: i64 = 16;
 
 /// A key in a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,19 +20,28 @@ impl AccountId {
     }
 }
 
-/// All accounts, none of them empty.
+/// Bytes that a change adds minus those that it deletes.
+pub(crate) fn growth_of(changeset: &Changeset) -> i64 {
+    let bytes = |records: &[Record]| -> i64 {
+        records.iter().map(|of| (of.owner.as_bytes().len() + of.rdata.len()) as i64 + RECORD_BYTES).sum()
+    };
+    bytes(&changeset.added) - bytes(&changeset.deleted)
+}
+
+/// All accounts; none is empty.
 #[derive(Debug, Default)]
 pub(crate) struct GrowthAccounts {
     accounts: BTreeMap<AccountId, i64>,
 }
 
 impl GrowthAccounts {
-    /// What an account has.
+    /// The bytes in an account.
     pub(crate) fn bytes(&self, account: AccountId) -> i64 {
         self.accounts.get(&account).copied().unwrap_or(0)
     }
 
-    /// Adds to an account, or takes from it. What others had brought may be deleted, so it never falls below zero.
+    /// Adds to an account or subtracts from it. It never falls below zero, because a key may delete records that
+    /// others added.
     pub(crate) fn note(&mut self, account: AccountId, bytes: i64) {
         let is_new = !self.accounts.contains_key(&account);
         if is_new && bytes > 0 && self.accounts.len() >= GROWTH_ACCOUNTS_MAX {

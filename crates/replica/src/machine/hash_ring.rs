@@ -1,4 +1,4 @@
-//! State hashes of the last indexes, so that members which are not at the same index can still compare.
+//! State hashes at recent indexes, so that members at different indexes can still compare.
 
 use crate::limits::{HASH_RING_MAX, SPARSE_HASH_STEP, SPARSE_HASHES_MAX};
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ pub(crate) struct HashRing {
 }
 
 impl HashRing {
-    /// Notes the hash at the next index; another index than the next begins anew.
+    /// Adds the hash at the next index; any other index restarts the ring.
     pub(crate) fn push(&mut self, index: u64, hash: u128) {
         if index != self.first + self.hashes.len() as u64 {
             self.first = index;

@@ -18,7 +18,7 @@ fn assert_all_fields_are_known(machine: &Machine) {
         history: _,
         stages: _,
         time_ms: _,
-        // Only leaders have it.
+        // Only leaders use it.
         growth: _,
         // The index at which hashes are compared.
         applied: _,

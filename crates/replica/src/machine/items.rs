@@ -1,6 +1,6 @@
-//! The state as items of a checkpoint, from frozen versions: updates go on while it is written.
+//! The state as items of a checkpoint, from frozen versions: updates continue while it is written.
 //!
-//! An item larger than a checkpoint takes is cut into parts; its first byte says whether more follow.
+//! An item larger than a checkpoint allows is split into parts; the first byte tells whether more follow.
 
 use super::{Machine, Stages};
 use crate::checkpoint::limits::ITEM_BYTES_MAX;
@@ -30,7 +30,7 @@ pub(super) const PART_MORE: u8 = 1;
 /// Bytes of records after which an item ends with the records of the current owner.
 const RECORDS_BYTES: usize = 16 << 10;
 
-/// The state at one index, frozen.
+/// The frozen state at one index.
 pub(crate) struct FrozenState {
     zones: Frozen,
     settings: Settings,
@@ -43,7 +43,7 @@ pub(crate) struct FrozenState {
     at: At,
 }
 
-/// Where writing is.
+/// The position of the next item.
 enum At {
     Start,
     Sessions,
@@ -54,7 +54,7 @@ enum At {
 }
 
 impl Machine {
-    /// The published state, which must be what is applied: between batches it is.
+    /// Freezes the published state. The caller ensures that it is the applied state, as it is between batches.
     pub(crate) fn freeze(&mut self) -> FrozenState {
         self.publish();
         FrozenState {
@@ -95,7 +95,7 @@ impl FrozenState {
         }
     }
 
-    /// Makes the next items.
+    /// Produces the next items.
     fn advance(&mut self) {
         let ready = &mut self.ready;
         self.at = match core::mem::replace(&mut self.at, At::End) {
@@ -163,7 +163,7 @@ impl FrozenState {
     }
 }
 
-/// Records of whole owners, after one; and the last owner of them.
+/// The records of whole owners after the given one, and the last of these owners.
 fn some_records(zone: &Zone<'_>, after: Option<&Name>) -> (RecordList, Option<Name>) {
     let mut records = RecordList::new();
     let mut last: Option<NameRef<'_>> = None;

@@ -12,14 +12,12 @@ mod restore;
 mod stages;
 mod zones;
 
-pub(crate) use growth::{AccountId, GrowthAccounts};
+pub(crate) use growth::{AccountId, GrowthAccounts, growth_of};
 pub(crate) use hash_ring::HashRing;
 pub(crate) use items::FrozenState;
 pub use reset::RestoredZone;
 pub(crate) use restore::{Restore, RestoreError, SettingsOnly, empty_machine};
 pub(crate) use stages::{StageError, Stages, chunk_digest};
-#[cfg(test)]
-pub(crate) use zones::death;
 pub(crate) use zones::{ApplyMismatch, apply_work, zone_work};
 
 use crate::entry::{
@@ -27,7 +25,6 @@ use crate::entry::{
     UpdateEntry,
 };
 use crate::limits::UNPUBLISHED_BYTES_MAX;
-use crate::propose::growth_of;
 use crate::state::{History, Identity, Item, Sessions, Settings, item_hash};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use wire::name::Name;
@@ -36,29 +33,29 @@ use zone::ZoneSet;
 use zone::record::ZoneId;
 use zone::set::Version;
 
-/// Everything that replicas hold alike, and how far it is applied.
+/// The replicated state, and the index up to which it is applied.
 pub(crate) struct Machine {
     pub(crate) zones: ZoneSet,
     pub(crate) settings: Settings,
     pub(crate) sessions: Sessions,
     pub(crate) history: History,
     pub(crate) stages: Stages,
-    /// No part of what replicas hold alike.
+    /// Not part of the replicated state.
     pub(crate) growth: GrowthAccounts,
-    /// Index and term of the entry that was applied last.
+    /// Index and term of the last applied entry.
     pub(crate) applied: (u64, u64),
-    /// The time of the entry that was applied last, in milliseconds since 1970.
+    /// The time of the last applied entry, in milliseconds since 1970.
     pub(crate) time_ms: u64,
-    /// Hash of the zones as applied; the head of a leader is ahead of it.
+    /// Hash of the zones as applied; a leader's head is ahead of it.
     pub(crate) zones_hash: u128,
     pub(crate) hashes: HashRing,
     pub(crate) invariant_violations: InvariantViolations,
-    /// Newest version that is applied and not published yet.
+    /// Newest version that is applied but not published.
     unpublished: Option<Version>,
-    /// What the zones had copied when they were published last.
+    /// Bytes copied by the zones until they were last published.
     published_allocated: u64,
-    /// Applying an entry panicked, or the entry did not fit in memory: the zones are what was published, and nothing
-    /// touches what lies above that.
+    /// Applying an entry panicked, or the entry did not fit in memory. The zones remain as last published, and memory
+    /// after them is not touched.
     is_broken: bool,
     /// See [`ReplicaConfig::panics_at`](crate::ReplicaConfig::panics_at).
     pub(crate) panics_at: Option<Vec<u8>>,
@@ -83,7 +80,22 @@ pub struct InvariantViolations {
     pub refused_messages: u64,
 }
 
-/// What a leader carried out when it proposed.
+impl InvariantViolations {
+    /// The sums of both counts.
+    pub(crate) const fn and(self, other: Self) -> Self {
+        Self {
+            entry_mismatches: self.entry_mismatches + other.entry_mismatches,
+            evaluation_mismatches: self.evaluation_mismatches + other.evaluation_mismatches,
+            evaluation_panics: self.evaluation_panics + other.evaluation_panics,
+            apply_panics: self.apply_panics + other.apply_panics,
+            hash_mismatches: self.hash_mismatches + other.hash_mismatches,
+            malformed_frames: self.malformed_frames + other.malformed_frames,
+            refused_messages: self.refused_messages + other.refused_messages,
+        }
+    }
+}
+
+/// The work of a leader on an entry that it proposed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Prepared {
     /// The version, if zones changed.
@@ -92,7 +104,7 @@ pub(crate) struct Prepared {
     pub(crate) zones_hash: u128,
 }
 
-/// What applying an entry led to.
+/// The result of applying an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Applied {
     /// An UPDATE has this outcome.
@@ -101,24 +113,24 @@ pub(crate) enum Applied {
     Settings(SettingsEffect),
     /// Anything else.
     Other,
-    /// The entry did not fit; an UPDATE of this identity was not executed.
+    /// The entry did not fit the state; an UPDATE of this identity was not executed.
     Mismatch { identity: Option<Identity> },
     /// The memory of this replica is full.
     Full,
 }
 
-/// What a change of the settings touches.
+/// The effect of a change of the settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SettingsEffect {
-    /// Keys that came, went, or may do something else.
+    /// Keys that were added or removed, or whose rights changed.
     pub(crate) keys: Vec<Name>,
-    /// All keys may have.
+    /// Possibly all keys.
     pub(crate) all_keys: bool,
     pub(crate) policies: bool,
-    /// Each of very many may come by itself: what is done then must not look at all of them.
+    /// There may be very many changes with one zone each, so handling one must not scan all zones.
     pub(crate) zones: Vec<ZoneId>,
     pub(crate) members: bool,
-    /// What members know each other by.
+    /// The trust between members.
     pub(crate) trust: bool,
 }
 
@@ -152,7 +164,7 @@ impl Machine {
         machine
     }
 
-    /// What replicas compare.
+    /// The hash that replicas compare.
     pub(crate) fn state_hash(&self) -> u128 {
         let time_ms = if planted!(HashWithoutTime) { 0 } else { self.time_ms };
         let zones_hash = if planted!(HashWithoutZones) { 0 } else { self.zones_hash };
@@ -169,18 +181,20 @@ impl Machine {
         self.hashes.push(self.applied.0, hash);
     }
 
-    /// Applies an entry that says nothing to the state: raft's own, or a change of membership.
+    /// Applies an entry that does not affect the state: raft's own, or a change of membership.
     pub(crate) fn apply_empty(&mut self, index: u64, term: u64) {
         self.applied = (index, term);
         self.note_hash();
     }
 
-    /// Applies an entry. `prepared` is what this replica carried out as the leader that proposed it.
+    /// Applies an entry. `prepared` is the work that this replica did as its leader.
     pub(crate) fn apply(&mut self, index: u64, term: u64, entry: &Entry, prepared: Option<Prepared>) -> Applied {
         assert_eq!(index, self.applied.0 + 1, "entries are applied in order, each once");
         debug_assert!(!self.is_to_panic_at(&entry.body), "a test asks for it");
         let applied =
             if self.fits(&entry.body) { self.apply_body(index, entry, prepared) } else { self.mismatch(&entry.body) };
+        let is_skipped = planted!(EntryWithoutMemorySkipped) && applied == Applied::Full;
+        let applied = if is_skipped { Applied::Other } else { applied };
         if applied == Applied::Full {
             return applied;
         }
@@ -194,9 +208,9 @@ impl Machine {
         applied
     }
 
-    /// As [`Machine::apply`], also when our own code panics at the entry, which is a bug of ours; then `None`, and this
-    /// state is of no more use: nobody knows how much of the entry is in it. Nor is it after [`Applied::Full`]: the
-    /// entry is not in it.
+    /// Like [`Machine::apply`], but returns `None` if this software panics on the entry, which is a bug. Then this
+    /// state must not be used, because it may hold part of the entry. Nor may it be used after [`Applied::Full`],
+    /// because it lacks the entry.
     pub(crate) fn apply_guarded(
         &mut self,
         index: u64,
@@ -205,6 +219,10 @@ impl Machine {
         prepared: Option<Prepared>,
     ) -> Option<Applied> {
         let applied = catch_unwind(AssertUnwindSafe(|| self.apply(index, term, entry, prepared)));
+        if planted!(PanickingEntrySkipped) && applied.is_err() {
+            self.apply_empty(index, term);
+            return Some(Applied::Other);
+        }
         self.is_broken |= matches!(applied, Err(_) | Ok(Applied::Full));
         applied.ok()
     }
@@ -227,7 +245,7 @@ impl Machine {
         Applied::Mismatch { identity }
     }
 
-    /// Whether the state beside the zones is what the entry was made for.
+    /// Whether the state besides the contents of zones is the one that the entry was made for.
     fn fits(&self, body: &Body) -> bool {
         let epoch = self.settings.epoch();
         match body {
@@ -244,7 +262,7 @@ impl Machine {
         }
     }
 
-    /// A refused update may name a key that is no more; a change needs the very key that it was granted to.
+    /// A refused update may name a removed key. A change needs the same key that it was granted to.
     fn generation_fits(&self, update: &UpdateEntry) -> bool {
         let key = self.settings.keys().get(&update.key_name);
         planted!(KeyGenerationNotCompared)
@@ -299,7 +317,7 @@ impl Machine {
             }
             Body::ImportCommit(_) => {
                 let Some(stage) = stage else { return Applied::Other };
-                // The history has no difference that leads here.
+                // The history has no difference to the new contents.
                 self.history.clear(&stage.zone);
                 if let ImportPurpose::Create { options } = stage.purpose {
                     self.settings.add_zone(&stage.zone, options, index);
@@ -310,7 +328,7 @@ impl Machine {
         }
     }
 
-    /// What a change is about to touch.
+    /// The effect of a change that is about to be applied.
     fn effect_of(&self, change: &SettingsChange) -> SettingsEffect {
         let mut effect = SettingsEffect::default();
         match change {
@@ -339,18 +357,18 @@ impl Machine {
                 effect.trust = true;
             }
             SettingsChange::PolicySet { .. } => effect.policies = true,
-            // It may change how far a grant goes.
+            // It may change the meaning of grants.
             SettingsChange::FeatureLevel { .. } => {
                 effect.policies = true;
                 effect.trust = true;
             }
-            // The port for peers answers joiners only while there are tokens.
+            // The port for peers accepts joining nodes only while there are tokens.
             SettingsChange::TokenAdd { .. }
             | SettingsChange::LearnerTokenAdd { .. }
             | SettingsChange::TokenFor { .. } => effect.trust = true,
             // Certificates are issued by the cluster's clock.
             SettingsChange::ClockBack { .. } => effect.trust = true,
-            // The lease of this member follows by itself.
+            // This member's lease follows by itself.
             SettingsChange::RotationIn { .. }
             | SettingsChange::RotationOut { .. }
             | SettingsChange::AllLiveKnown { .. } => {}
@@ -363,7 +381,7 @@ impl Machine {
         let Body::Settings(settings) = body else { return None };
         let SettingsChange::ZoneRemove { zone } = &settings.change else { return None };
         let before = if is_prepared {
-            // The head has removed the zone already; what is published is what was applied before the entry.
+            // The head no longer has the zone. The published state is the one before the entry.
             self.publish();
             self.zones.published()
         } else {
@@ -372,14 +390,14 @@ impl Machine {
         before.zone(zone).and_then(|zone| zone.serial())
     }
 
-    /// Each version that is not published keeps what it copied, and nobody needs those in between.
+    /// Every unpublished version retains the memory that it copied, and intermediate versions are not needed.
     fn publish_when_much_is_copied(&mut self) {
         if self.zones.allocated_bytes() - self.published_allocated >= UNPUBLISHED_BYTES_MAX {
             self.publish();
         }
     }
 
-    /// Shows everything that is applied to readers. Returns whether zones changed.
+    /// Publishes everything that is applied. Returns whether zones changed.
     pub(crate) fn publish(&mut self) -> bool {
         if self.is_broken {
             return false;
@@ -391,7 +409,7 @@ impl Machine {
         true
     }
 
-    /// Drops what a leader carried out and nobody applied yet.
+    /// Drops a leader's work that was not applied.
     pub(crate) fn rewind(&mut self) {
         self.publish();
         if !self.is_broken {
@@ -406,7 +424,7 @@ impl Machine {
         }
     }
 
-    /// Frees what no reader holds any more.
+    /// Frees memory that no reader uses.
     pub(crate) fn reclaim(&mut self) {
         if !self.is_broken {
             self.zones.reclaim();
@@ -419,7 +437,7 @@ const fn is_clock_back(entry: &Entry) -> bool {
     matches!(entry.body, Body::Settings(SettingsEntry { change: SettingsChange::ClockBack { .. }, .. }))
 }
 
-/// The keys whose secrets can be opened from now on by whoever could not before.
+/// The keys whose secrets more members can open from now on.
 fn resealed_keys(change: &TrustChange) -> Vec<Name> {
     let TrustChange::DataKey(DataKeyChange::Reseal { secrets }) = change else { return Vec::new() };
     let key = |resealed: &Resealed| match &resealed.id {

@@ -1,4 +1,4 @@
-//! A state that goes on in another cluster.
+//! Restores a state into another cluster.
 
 use super::{Machine, Stages};
 use crate::state::History;
@@ -22,7 +22,7 @@ impl Machine {
     /// theirs, because a new SOA would need a new signature. Unfinished imports are dropped.
     ///
     /// # Errors
-    /// The zone that does not take it.
+    /// The zone that cannot be changed.
     pub(crate) fn step_serials(&mut self, gap: SerialGap, now_s: u64) -> Result<Vec<RestoredZone>, ZoneId> {
         self.publish();
         let (mut steps, mut restored) = (Vec::new(), Vec::new());
@@ -56,7 +56,7 @@ impl Machine {
         Ok(restored)
     }
 
-    /// No difference leads to what a zone holds now.
+    /// Drops the history, because no difference leads to the new contents.
     pub(crate) fn forget_history(&mut self) {
         self.history = History::new(self.history.limits());
     }

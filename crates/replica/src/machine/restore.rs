@@ -1,4 +1,4 @@
-//! A state from the items of a checkpoint: at start, and after a transfer while the replica runs.
+//! Restores a state from the items of a checkpoint: at start, and after a transfer while the replica runs.
 
 use super::items::{
     HISTORY, PART_LAST, PART_MORE, SCALARS, SESSIONS, SETTINGS, STAGES, ZONE_RECORDS, ZONE_SERVED, ZONE_STAGED, ZONES,
@@ -13,18 +13,18 @@ use zone::codec::{DecodeError, Decoder};
 use zone::set::{Edit, Version};
 use zone::{ZoneId, ZoneSet, ZoneSetConfig};
 
-/// Why a checkpoint does not restore. Its bytes are verified, so it is our own fault or that of newer software.
+/// Why a checkpoint cannot be restored. Its bytes are verified, so this software or newer software is at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RestoreError {
     /// An item that this software cannot read.
     Decode(DecodeError),
-    /// A zone that the zone set does not take.
+    /// A zone that the zone set refuses.
     Zone,
     /// The memory for zones cannot be reserved.
     Memory,
     /// The zones are larger than what is reserved for them.
     Full,
-    /// The state that results is not the one that was written.
+    /// The restored state differs from the one that was written.
     Hash,
 }
 
@@ -34,7 +34,7 @@ impl From<DecodeError> for RestoreError {
     }
 }
 
-/// The settings alone of a checkpoint.
+/// Restores only the settings of a checkpoint.
 pub(crate) struct SettingsOnly {
     settings: Settings,
     parts: Vec<u8>,
@@ -45,7 +45,7 @@ impl SettingsOnly {
         Self { settings: Settings::empty([0; 16]), parts: Vec::new() }
     }
 
-    /// Takes the next item, of whichever section.
+    /// Takes the next item of any section.
     pub(crate) fn item(&mut self, section: Section, bytes: &[u8]) -> Result<(), RestoreError> {
         if section != SETTINGS {
             return Ok(());
@@ -61,7 +61,7 @@ impl SettingsOnly {
     }
 }
 
-/// An item, of which this is a part, if it is the last one.
+/// Returns the complete item if this is its last part.
 fn whole<'o>(parts: &mut Vec<u8>, bytes: &'o [u8]) -> Result<Option<Cow<'o, [u8]>>, RestoreError> {
     let (&first, part) = bytes.split_first().ok_or(DecodeError::Short)?;
     if parts.len() + part.len() > 2 * ENTRY_BYTES_MAX {
@@ -81,9 +81,9 @@ fn whole<'o>(parts: &mut Vec<u8>, bytes: &'o [u8]) -> Result<Option<Cow<'o, [u8]
 pub(crate) struct Restore {
     machine: Machine,
     state_hash: Option<u128>,
-    /// The parts so far of an item that goes on.
+    /// The parts so far of an incomplete item.
     parts: Vec<u8>,
-    /// The zone that records belong to, and whether it stays staged.
+    /// The zone of the next records, and whether it remains staged.
     zone: Option<(ZoneId, bool)>,
 }
 
@@ -152,7 +152,7 @@ impl Restore {
         }
     }
 
-    /// What was staged becomes the zone's contents, unless it was staged when the checkpoint was written.
+    /// Makes the staged records the contents of the zone, unless they were staged when the checkpoint was written.
     fn finish_zone(&mut self) -> Result<(), RestoreError> {
         match self.zone.take() {
             Some((zone, false)) => self.edit(|edit| Ok(edit.commit_stage(&zone)?)),
@@ -172,7 +172,7 @@ impl Restore {
         Ok(())
     }
 
-    /// The state at `applied`, if it is the one that was written.
+    /// The state at `applied`, if it equals the one that was written.
     pub(crate) fn finish(mut self, applied: (u64, u64)) -> Result<Machine, RestoreError> {
         self.finish_zone()?;
         let mut machine = self.machine;

@@ -1,7 +1,6 @@
-//! Imports that are under way: which chunk comes next, and what the chunks so far add up to.
+//! Imports in progress: the next chunk of each, and a digest of the chunks so far.
 
-use crate::entry::{Body, ImportBegin, ImportPurpose, StageId};
-use crate::entry::{decode_purpose, encode_purpose};
+use crate::entry::{Body, ImportBegin, ImportPurpose, StageId, decode_purpose, encode_purpose};
 use crate::limits::IMPORT_STAGES_MAX;
 use crate::state::{Item, item_hash};
 use std::collections::BTreeMap;
@@ -16,11 +15,11 @@ pub(crate) struct Stage {
     pub(crate) chunk_count: u32,
     pub(crate) next_chunk: u32,
     pub(crate) digest: u128,
-    /// Index of the latest entry of this import; the head of a leader has zero.
+    /// Index of the last entry of this import; zero on a leader's head.
     pub(crate) touched: u64,
 }
 
-/// All imports, as applied or at a leader's head.
+/// All imports, as applied or on a leader's head.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stages {
     stages: BTreeMap<StageId, Stage>,
@@ -29,15 +28,15 @@ pub(crate) struct Stages {
 /// Why an entry of an import does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StageError {
-    /// It is done already: a repeat.
+    /// It was done already: a repeat.
     Done,
-    /// No such stage, or one of that name for something else.
+    /// No such stage, or a stage of that name for another purpose.
     Unknown,
-    /// Another import is under way for the zone.
+    /// Another import for the zone is in progress.
     ZoneBusy,
     /// Too many imports.
     Full,
-    /// Not the chunk that comes next, or the chunks are not what the commit says.
+    /// Not the next chunk, or the chunks do not match the commit.
     Mismatch,
 }
 
@@ -86,17 +85,17 @@ impl Stages {
         if self.is_full() { Err(StageError::Full) } else { Ok(()) }
     }
 
-    /// Whether no other import may begin.
+    /// Whether no further import may begin.
     pub(crate) fn is_full(&self) -> bool {
         self.stages.len() >= IMPORT_STAGES_MAX
     }
 
-    /// The import that is under way for a zone.
+    /// The import in progress for a zone.
     pub(crate) fn of_zone(&self, zone: &ZoneId) -> Option<StageId> {
         self.stages.iter().find(|(_, stage)| stage.zone == *zone).map(|(&id, _)| id)
     }
 
-    /// Notes an entry that fits. `index` is that of the entry.
+    /// Applies an entry that fits. `index` is the entry's index.
     pub(crate) fn advance(&mut self, body: &Body, index: u64) {
         match body {
             Body::ImportBegin(begin) => {
@@ -129,7 +128,7 @@ impl Stages {
         }
     }
 
-    /// Each import, and the index of its latest entry.
+    /// Each import, and the index of its last entry.
     pub(crate) fn touched(&self) -> impl Iterator<Item = (StageId, u64)> {
         self.stages.iter().map(|(&id, stage)| (id, stage.touched))
     }
@@ -142,7 +141,7 @@ impl Stages {
         })
     }
 
-    /// Writes everything as items of a checkpoint; the records are staged in the zone set.
+    /// Writes all imports as items of a checkpoint. The zone set holds their records.
     pub(crate) fn encode_items(&self, mut item: impl FnMut(Encoder)) {
         for (&id, stage) in &self.stages {
             let mut out = Encoder::new();
@@ -151,7 +150,7 @@ impl Stages {
         }
     }
 
-    /// Takes one item of a checkpoint.
+    /// Restores one item of a checkpoint.
     pub(crate) fn restore(&mut self, from: &mut Decoder<'_>) -> Result<(), DecodeError> {
         let id = StageId(from.array()?);
         let stage = Stage {
@@ -177,7 +176,7 @@ fn encode_stage(id: StageId, stage: &Stage, out: &mut Encoder) {
     out.u64(stage.touched);
 }
 
-/// The digest of the chunks so far and one more.
+/// The digest of the chunks so far and the next one.
 pub(crate) fn chunk_digest(before: u128, records: &RecordList) -> u128 {
     let count = records.len() as u64;
     item_hash(Item::Stage, &[&before.to_be_bytes(), &count.to_be_bytes(), records.as_bytes()])

@@ -1,4 +1,4 @@
-//! The state machine alone: what fits is applied, what does not is counted, a checkpoint restores it.
+//! The state machine alone: entries that fit are applied, others are counted, and a checkpoint restores the state.
 
 use super::*;
 use crate::checkpoint::CheckpointItems;
@@ -107,7 +107,7 @@ fn restored_with(config: &ReplicaConfig, machine: &mut Machine) -> Machine {
     restore.finish(machine.applied).unwrap()
 }
 
-/// Who minds zones hears of each that came or was replaced, and of no other.
+/// Each zone that was added or replaced is reported, and no other.
 #[test]
 fn imported_zone_is_reported_as_changed() {
     let mut machine = machine();
@@ -133,10 +133,10 @@ fn a_checkpoint_restores_everything() {
     let key = SettingsChange::KeyAdd { name, algorithm: KeyAlgorithm::HmacSha256, secret };
     let epoch = machine.settings.epoch();
     apply(&mut machine, Body::Settings(SettingsEntry { epoch, change: key }));
-    // An item of the history that is larger than a checkpoint takes.
+    // An item of the history that is larger than a checkpoint allows.
     let large = change(&machine, "a.test.", 1, text("y.a.test.", 250, 3_000));
     assert_eq!(apply(&mut machine, Body::Change(large)), Applied::Other);
-    // And an import that goes on.
+    // And an unfinished import.
     let commit = stage(&mut machine, 7, "c.test.", &[vec![soa("c.test.", 5)], text("c.test.", 9, 3)].concat());
     let mut copy = restored(&mut machine);
     assert_eq!(copy.state_hash(), machine.state_hash());
@@ -204,10 +204,10 @@ fn mismatched_entry_is_counted_and_not_applied() {
         rcode: Rcode::NOERROR,
         change: Some(change(&machine, "a.test.", 1, Vec::new())),
     };
-    // A change by a key that is not there.
+    // A change by a key that does not exist.
     let applied = apply(&mut machine, Body::Update(update.clone()));
     assert_eq!(applied, Applied::Mismatch { identity: Some([4; 16]) });
-    // A refusal needs no key; the same message a second time does not fit.
+    // A refusal needs no key. The same message a second time does not fit.
     let refused = UpdateEntry { change: None, rcode: Rcode::REFUSED, ..update };
     let first = apply(&mut machine, Body::Update(refused.clone()));
     assert_eq!(first, Applied::Update { identity: [4; 16], rcode: Rcode::REFUSED });
@@ -229,7 +229,7 @@ fn leader_and_follower_apply_the_same_result() {
         add_zone(machine, "a.test.", &[]);
         machine.publish();
     }
-    // Three on the head of the leader, each on the outcome of the one before.
+    // Three changes on the leader's head, each on the outcome of the one before.
     let mut prepared = Vec::new();
     for serial in 1..=3 {
         let change = change(&leader, "a.test.", serial, text(&format!("t{serial}.a.test."), 9, 1));
@@ -252,8 +252,8 @@ fn leader_and_follower_apply_the_same_result() {
     }
 }
 
-/// Repeats are evicted by what the entries say: replicas agree, one that a checkpoint restored with the others. Below
-/// the second feature level the oldest goes, as older software has it.
+/// Sessions are evicted by entry times, so all replicas agree, including a restored one. Below feature level 2 the
+/// oldest is evicted, as in older software.
 #[test]
 fn all_replicas_evict_the_same_session() {
     const NOW_S: u64 = 1_000_000;

@@ -1,12 +1,12 @@
-//! The part of an entry that changes zones, carried out on the head of the zone set: by a leader when it
-//! proposes, by everybody else when they apply.
+//! The part of an entry that changes zones, applied to the head of the zone set: by a leader when it proposes, by
+//! other members when they apply.
 
 use crate::entry::{Body, ImportPurpose, SettingsChange, ZoneChange};
 use crate::machine::stages::Stages;
-use zone::set::{ApplyError, Edit, ImportError, Version, ZoneError};
+use zone::set::{ApplyError, ImportError, Version, ZoneError};
 use zone::{RecordList, ZoneId, ZoneSet};
 
-/// What an entry does to the zones.
+/// The change of zones by an entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ZoneWork<'e> {
     Change(&'e ZoneChange),
@@ -16,18 +16,18 @@ pub(crate) enum ZoneWork<'e> {
     Remove { zone: &'e ZoneId },
 }
 
-/// Why zones do not take a change.
+/// Why the zones refuse a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ApplyMismatch {
-    /// The zone does not hold what the change was made for.
+    /// The zone's contents are not those that the change was made for.
     Base,
-    /// The contents would be no zone.
+    /// The new contents would not form a zone.
     Content,
-    /// The memory of this replica is full: it cannot go on.
+    /// The memory of this replica is full, so it cannot continue.
     Full,
 }
 
-/// What `body` does to the zones; `None` when nothing. `stages` is as before the entry.
+/// The change of zones by `body`; `None` if there is none. `stages` is the state before the entry.
 pub(crate) fn zone_work<'e>(body: &'e Body, stages: &'e Stages) -> Option<ZoneWork<'e>> {
     match body {
         Body::Update(update) => update.change.as_ref().map(ZoneWork::Change),
@@ -41,7 +41,7 @@ pub(crate) fn zone_work<'e>(body: &'e Body, stages: &'e Stages) -> Option<ZoneWo
             let stage = stages.get(commit.stage)?;
             Some(ZoneWork::Commit { zone: &stage.zone, purpose: stage.purpose })
         }
-        // A stage without a chunk has nothing in the zone set.
+        // A stage without chunks has no records in the zone set.
         Body::ImportAbandon(id) => {
             stages.get(*id).filter(|stage| stage.next_chunk > 0).map(|stage| ZoneWork::Abandon { zone: &stage.zone })
         }
@@ -52,7 +52,7 @@ pub(crate) fn zone_work<'e>(body: &'e Body, stages: &'e Stages) -> Option<ZoneWo
     }
 }
 
-/// Carries it out on top of the head; nothing is changed unless all of it is.
+/// Applies the change to the head, completely or not at all.
 pub(crate) fn apply_work(zones: &mut ZoneSet, work: ZoneWork<'_>) -> Result<Version, ApplyMismatch> {
     check_base(zones, work)?;
     let mut edit = zones.edit();
@@ -61,15 +61,13 @@ pub(crate) fn apply_work(zones: &mut ZoneSet, work: ZoneWork<'_>) -> Result<Vers
         ZoneWork::Stage { zone, records } => edit.add_records(zone, records.iter())?,
         ZoneWork::Commit { zone, .. } => edit.commit_stage(zone)?,
         ZoneWork::Abandon { zone } => edit.abandon_stage(zone)?,
-        ZoneWork::Remove { zone } => remove(&mut edit, zone)?,
+        ZoneWork::Remove { zone } => edit.remove_zone(zone)?,
     }
-    #[cfg(test)]
-    death::strike(work);
+    #[cfg(any(test, feature = "testing"))]
+    if let ZoneWork::Change(change) = work {
+        crate::testing::panics::at_apply(&change.changeset);
+    }
     Ok(edit.seal())
-}
-
-fn remove(edit: &mut Edit<'_>, zone: &ZoneId) -> Result<(), ZoneError> {
-    edit.remove_zone(zone)
 }
 
 fn check_base(zones: &ZoneSet, work: ZoneWork<'_>) -> Result<(), ApplyMismatch> {
@@ -108,35 +106,6 @@ impl From<ZoneError> for ApplyMismatch {
             ZoneError::Full(_) => Self::Full,
             ZoneError::Unknown | ZoneError::Exists => Self::Base,
             ZoneError::Content(_) => Self::Content,
-        }
-    }
-}
-
-/// What tests use to have our own code panic in the middle of an edit.
-#[cfg(test)]
-pub(crate) mod death {
-    use super::ZoneWork;
-    use std::cell::RefCell;
-    use std::collections::VecDeque;
-
-    /// The first label of the records whose changes are counted.
-    pub(crate) const LABEL: &[u8] = b"carry-out-of-death";
-
-    thread_local! {
-        static PLAN: RefCell<VecDeque<bool>> = const { RefCell::new(VecDeque::new()) };
-    }
-
-    /// Which of the next changes to such a record panic; those after them do not.
-    pub(crate) fn plan(panics: &[bool]) {
-        PLAN.set(panics.iter().copied().collect());
-    }
-
-    pub(super) fn strike(work: ZoneWork<'_>) {
-        let ZoneWork::Change(change) = work else { return };
-        let is_counted = |owner: &[u8]| owner.windows(LABEL.len()).any(|bytes| bytes == LABEL);
-        if change.changeset.added.iter().any(|record| is_counted(record.owner.as_bytes())) {
-            let panics = PLAN.with_borrow_mut(VecDeque::pop_front);
-            assert_ne!(panics, Some(true), "a test asks for it");
         }
     }
 }

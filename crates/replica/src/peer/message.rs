@@ -1,4 +1,4 @@
-//! Bytes of raft's own messages. Not protobuf: bounded, and nothing is parsed that raft does not need.
+//! Encoding of raft's messages. It is not protobuf: it is bounded, and contains only what raft needs.
 
 use crate::limits::{
     ENTRY_BYTES_MAX, ENTRY_CONTEXT_BYTES_MAX, MEMBERS_MAX, MESSAGE_CONTEXT_BYTES_MAX, MESSAGE_ENTRIES_MAX,
@@ -10,9 +10,9 @@ use zone::codec::{DecodeError, Decoder, Encoder};
 /// Smallest encoded entry: type, term, index, two counts.
 const ENTRY_BYTES_MIN: usize = 1 + 8 + 8 + 4 + 4;
 
-/// The messages that members send each other, with their numbers in the encoding. All others are refused when
-/// they come in: proposals, transfers and reads are forwarded in frames of our own, and raft's local messages
-/// are nobody else's to send.
+/// The messages that members send each other, with their numbers in the encoding. All others are refused on receipt:
+/// proposals, transfers and reads are forwarded in frames of their own, and raft's local messages never come from
+/// another member.
 const KINDS: [(MessageType, u8); 10] = [
     (MessageType::MsgAppend, 1),
     (MessageType::MsgAppendResponse, 2),
@@ -26,7 +26,7 @@ const KINDS: [(MessageType, u8); 10] = [
     (MessageType::MsgRequestPreVoteResponse, 10),
 ];
 
-/// Whether members send each other such messages.
+/// Whether members send each other messages of this type.
 pub(crate) fn is_sent(message_type: MessageType) -> bool {
     KINDS.iter().any(|&(kind, _)| kind == message_type)
 }
@@ -66,7 +66,8 @@ pub(super) fn encode_message(message: &Message, out: &mut Encoder) {
 
 pub(super) fn decode_message(from: &mut Decoder<'_>) -> Result<Message, DecodeError> {
     let kind = from.u8()?;
-    let &(message_type, _) = KINDS.iter().find(|&&(_, number)| number == kind).ok_or(DecodeError::Unknown)?;
+    let known = KINDS.iter().find(|&&(_, number)| number == kind || planted!(UnknownMessageTaken) && kind > 10);
+    let &(message_type, _) = known.ok_or(DecodeError::Unknown)?;
     let mut message = Message::default();
     message.set_msg_type(message_type);
     message.to = from.u64()?;
@@ -129,7 +130,7 @@ fn decode_entry(from: &mut Decoder<'_>) -> Result<Entry, DecodeError> {
     Ok(entry)
 }
 
-/// Sorted: raft's own order is that of a hash map.
+/// Sorted, because raft's own order is that of a hash map.
 pub(super) fn encode_conf_state(conf_state: &ConfState, out: &mut Encoder) {
     for list in [
         conf_state.get_voters(),
@@ -138,7 +139,9 @@ pub(super) fn encode_conf_state(conf_state: &ConfState, out: &mut Encoder) {
         conf_state.get_learners_next(),
     ] {
         let mut ids = list.to_vec();
-        ids.sort_unstable();
+        if !planted!(ConfigurationNotSorted) {
+            ids.sort_unstable();
+        }
         out.count(ids.len());
         for id in ids {
             out.u64(id);
@@ -147,8 +150,8 @@ pub(super) fn encode_conf_state(conf_state: &ConfState, out: &mut Encoder) {
     out.bool(conf_state.auto_leave);
 }
 
-/// Reads what [`encode_conf_state`] wrote; anything unsorted, repeated or inconsistent is refused, since raft
-/// panics on it.
+/// Decodes the output of [`encode_conf_state`]. Unsorted, repeated or inconsistent ids are refused, because raft
+/// panics on them.
 pub(super) fn decode_conf_state(from: &mut Decoder<'_>) -> Result<ConfState, DecodeError> {
     let mut lists: [Vec<u64>; 4] = Default::default();
     for list in &mut lists {
@@ -163,7 +166,7 @@ pub(super) fn decode_conf_state(from: &mut Decoder<'_>) -> Result<ConfState, Dec
     let [voters, learners, voters_outgoing, learners_next] = lists;
     let auto_leave = from.bool()?;
     let learner_votes = learners.iter().any(|id| voters.contains(id) || voters_outgoing.contains(id));
-    // A learner of the next configuration is a voter of the outgoing one, else it would be a learner already.
+    // A learner of the next configuration is a voter of the outgoing one; otherwise it would be a learner already.
     let next_is_sane = learners_next.iter().all(|id| voters_outgoing.contains(id) && !voters.contains(id));
     let joint_is_sane = !voters_outgoing.is_empty() || (learners_next.is_empty() && !auto_leave);
     if voters.is_empty() || learner_votes || !next_is_sane || !joint_is_sane {

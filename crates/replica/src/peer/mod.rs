@@ -1,4 +1,4 @@
-//! The messages between members: raft messages and our own frames, in one bounded encoding.
+//! The messages between members: raft messages and frames of this crate, in one bounded encoding.
 //!
 //! ```text
 //!   version (1) kind (1) group (2) body
@@ -13,15 +13,14 @@ pub(crate) use message::is_sent;
 use message::{decode_conf_state, encode_conf_state};
 
 use crate::command::{Answer, Command};
-use crate::io::{Channel, NodeId};
+use crate::io::{Channel, MemoryFigures, NodeId};
 use crate::limits::{FOLLOWER_COMMIT_VOTERS_MAX, FRAME_BYTES_MAX};
-use crate::memory::MemoryFigures;
 use ::raft::eraftpb::{Message, MessageType};
 use zone::codec::{DecodeError, Decoder, Encoder};
 
-/// The version of frames that this software speaks.
+/// The version of frames that this software uses.
 pub const FRAME_VERSION: u8 = 1;
-/// The highest feature level that this software knows. What each level adds is in `docs/internals/decisions/0013`.
+/// The highest feature level that this software supports. `docs/internals/decisions/0013` lists what each level adds.
 pub const FEATURE_LEVEL: u32 = 5;
 
 const HELLO_MAGIC: [u8; 8] = *b"CATAMRN1";
@@ -89,25 +88,53 @@ impl Hello {
 
 /// One frame.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Frame {
+pub enum Frame {
     /// A raft message.
     Raft(Box<Message>),
     /// A command for the leader. If it names a term, only the leader of that term accepts it (feature level 2).
-    Forward { token: u64, term: Option<u64>, command: Command },
+    Forward {
+        /// The number of the sender's attempt.
+        token: u64,
+        /// The term of the only leader that may accept it.
+        term: Option<u64>,
+        /// The command.
+        command: Command,
+    },
     /// The answer of the leader to a forwarded command.
-    Answer { token: u64, answer: Answer },
+    Answer {
+        /// From the [`Frame::Forward`].
+        token: u64,
+        /// The answer.
+        answer: Answer,
+    },
     /// A periodic report of the leader: the commit index, and the state hash at an index.
     Report(Report),
     /// The acknowledgement of a report.
     ReportAck(ReportAck),
     /// The state hash of the majority at an index. A member with another hash is wrong.
-    HashVerdict { index: u64, hash: u128 },
+    HashVerdict {
+        /// The index.
+        index: u64,
+        /// The hash of the majority.
+        hash: u128,
+    },
     /// Asks the leader for an index that covers all acknowledged updates.
-    ReadIndex { token: u64 },
+    ReadIndex {
+        /// The number of the request.
+        token: u64,
+    },
     /// The answer with that index.
-    ReadIndexAnswer { token: u64, index: u64 },
+    ReadIndexAnswer {
+        /// From the [`Frame::ReadIndex`].
+        token: u64,
+        /// The index.
+        index: u64,
+    },
     /// The result of a checkpoint transfer that the leader announced.
-    SnapshotResult { ok: bool },
+    SnapshotResult {
+        /// Whether the member has the checkpoint.
+        ok: bool,
+    },
     /// Part of a checkpoint's transfer, in the encoding of `checkpoint`.
     Checkpoint(Vec<u8>),
     /// Requests a lease, under which this member may answer for zones of `ack = all-live`.
@@ -115,58 +142,72 @@ pub(crate) enum Frame {
     /// Grants the lease, which starts at the time of the request.
     LeaseGrant(LeaseGrant),
     /// The member has applied everything up to this index.
-    Applied { index: u64 },
+    Applied {
+        /// The index.
+        index: u64,
+    },
     /// All counted members show everything up to this index; see [`crate::io::Output::AllLiveIndex`].
-    AllLiveIndex { index: u64, of_rotation: bool },
+    AllLiveIndex {
+        /// The index.
+        index: u64,
+        /// Whether the members of the rotation are counted. Otherwise those that the leader hears are.
+        of_rotation: bool,
+    },
     /// The last entry that is durable on the leader's disk.
     Durable(Durable),
     /// Memory use and limit of a member's zones. Needs feature level 3.
     Memory(MemoryFigures),
     /// The wall clock of a member, in milliseconds since 1970. Needs feature level 4.
-    Clock { wall_ms: u64 },
+    Clock {
+        /// The clock's reading.
+        wall_ms: u64,
+    },
     /// Whether the log of a member is short of room on its disk. Needs feature level 5.
-    Disk { is_short: bool },
+    Disk {
+        /// Whether it is short of room.
+        is_short: bool,
+    },
 }
 
 /// See [`Frame::Durable`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Durable {
+pub struct Durable {
     /// The term of the leader.
-    pub(crate) term: u64,
+    pub term: u64,
     /// The last durable entry. It is of this term.
-    pub(crate) index: u64,
+    pub index: u64,
     /// The voters whose majority commits it, sorted. No change of voters up to that entry is unapplied.
-    pub(crate) voters: Vec<NodeId>,
+    pub voters: Vec<NodeId>,
 }
 
 /// See [`Frame::LeaseRequest`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LeaseRequest {
+pub struct LeaseRequest {
     /// The requesting process. Only it can use the grant.
-    pub(crate) boot_id: u64,
+    pub boot_id: u64,
     /// The time on its clock.
-    pub(crate) at_ms: u64,
+    pub at_ms: u64,
     /// Whether the member answers queries.
-    pub(crate) answers: bool,
+    pub answers: bool,
 }
 
 /// See [`Frame::LeaseGrant`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LeaseGrant {
+pub struct LeaseGrant {
     /// From the [`LeaseRequest`].
-    pub(crate) boot_id: u64,
+    pub boot_id: u64,
     /// From the [`LeaseRequest`].
-    pub(crate) at_ms: u64,
+    pub at_ms: u64,
     /// Index of the entry that added the member to the rotation. The member must have applied all earlier entries.
-    pub(crate) since: u64,
+    pub since: u64,
     /// The lease is valid only if the member has applied everything up to this index, which covers all acknowledged
     /// updates. A member with an older copy of its data has not. Needs feature level 5.
-    pub(crate) shown: Option<u64>,
+    pub shown: Option<u64>,
 }
 
 /// See [`Frame::Report`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Report {
+pub struct Report {
     pub(crate) term: u64,
     pub(crate) sequence: u64,
     pub(crate) commit: u64,
@@ -176,7 +217,7 @@ pub(crate) struct Report {
 
 /// See [`Frame::ReportAck`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ReportAck {
+pub struct ReportAck {
     pub(crate) term: u64,
     pub(crate) sequence: u64,
     pub(crate) applied: u64,
@@ -220,7 +261,9 @@ impl Frame {
         }
     }
 
-    pub(crate) fn encode(&self, group: u16) -> Vec<u8> {
+    /// Encodes the frame for a group.
+    #[must_use]
+    pub fn encode(&self, group: u16) -> Vec<u8> {
         let mut out = Encoder::new();
         out.u8(FRAME_VERSION);
         out.u8(self.kind());
@@ -288,7 +331,9 @@ impl Frame {
     }
 
     /// Reads a frame and the group it is for.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<(u16, Self), DecodeError> {
+    ///
+    /// [`DecodeError`]: the bytes are not a frame.
+    pub fn decode(bytes: &[u8]) -> Result<(u16, Self), DecodeError> {
         if bytes.len() > FRAME_BYTES_MAX {
             return Err(DecodeError::TooLarge);
         }

@@ -1,14 +1,13 @@
-//! Frames come back as they went, and arbitrary bytes are refused without a panic.
+//! Frames are decoded as they were encoded, and arbitrary bytes are refused without a panic.
 
 use super::*;
-use crate::command::{Taken, UpdateCommand};
+use crate::command::{Reception, UpdateCommand};
 use crate::entry::{Body, SettingsChange, StageId};
 use crate::io::{AckOption, AdminError, LimitsChange, OptionsChange, SerialPolicyOption, StaleOption, Transport};
-use crate::memory::MemoryFigures;
 use crate::secrets::Sealed;
 use ::raft::eraftpb::{ConfState, Entry, EntryType, Snapshot};
 use policy::text::parse_policy;
-use policy::{External, Policy, Question, SocketPath};
+use policy::{DaemonAnswers, Policy, Question, SocketPath};
 use proptest::prelude::*;
 use std::sync::Arc;
 use tsig::{KeyAlgorithm, SecretId};
@@ -52,7 +51,7 @@ fn snapshot() -> Message {
 fn frames() -> Vec<Frame> {
     let update = UpdateCommand {
         external: Default::default(),
-        taken: None,
+        reception: None,
         identity: [1; 16],
         key_name: "key.".parse().unwrap(),
         time_signed: 1_700_000_000,
@@ -60,14 +59,14 @@ fn frames() -> Vec<Frame> {
         source: [2; 16],
         message: vec![0; 40],
     };
-    let mut external = External::default();
+    let mut external = DaemonAnswers::default();
     for (owner, is_granted) in [("a.example.test.", true), ("b.example.test.", false)] {
         let socket = SocketPath::new("/run/auth.sock").unwrap();
-        external.put(Question { socket, owner: owner.parse().unwrap(), rtype: Rtype::A }, is_granted);
+        external.insert(Question { socket, owner: owner.parse().unwrap(), rtype: Rtype::A }, is_granted);
     }
     let [over_udp, over_tcp] = [Transport::Udp, Transport::Tcp]
-        .map(|transport| Taken { transport, secret: SecretId([7; 8]) })
-        .map(|taken| UpdateCommand { taken: Some(taken), ..update.clone() });
+        .map(|transport| Reception { transport, secret: SecretId([7; 8]) })
+        .map(|reception| UpdateCommand { reception: Some(reception), ..update.clone() });
     let commands = [
         Command::Update(update),
         Command::Update(over_udp),
@@ -120,7 +119,7 @@ fn frames() -> Vec<Frame> {
     frames
 }
 
-/// What the leader decides by what it holds.
+/// Commands that the leader decides by its own state.
 fn decided() -> impl Iterator<Item = Command> {
     let (zone, nothing) = (ZoneId { view: 0, apex: "example.test.".parse().unwrap() }, OptionsChange::default());
     let secret = Sealed { data_key_number: 1, nonce: [2; 12], bytes: vec![3; 48] };
@@ -141,7 +140,7 @@ fn decided() -> impl Iterator<Item = Command> {
 }
 
 #[test]
-fn every_frame_comes_back() {
+fn every_frame_survives_encoding() {
     let durable = Frame::Durable(Durable { term: 4, index: 9, voters: vec![1, 2, 3] });
     let memory = Frame::Memory(MemoryFigures { used_bytes: 1, limit_bytes: 2 });
     let clock = Frame::Clock { wall_ms: 5 };
@@ -165,7 +164,7 @@ fn members_of_a_configuration_are_sorted_on_the_wire() {
     assert_eq!(message.get_snapshot().data.len(), 100);
 }
 
-/// Raft forwards proposals, transfers and reads by itself; ours never do, and nobody else's are taken.
+/// Raft would forward proposals, transfers and reads itself. This crate never sends such messages, and accepts none.
 #[test]
 fn messages_that_members_do_not_send_are_refused() {
     let bytes = Frame::Raft(Box::new(append())).encode(0);
@@ -206,7 +205,7 @@ fn inconsistent_configurations_are_refused() {
 }
 
 #[test]
-fn hello_comes_back() {
+fn hello_survives_encoding() {
     let hello = Hello { cluster_id: [1; 16], id: 2, boot_id: 3, feature_level: FEATURE_LEVEL, channel: Channel::Bulk };
     assert_eq!(hello.encode().len(), Hello::BYTES);
     assert_eq!(Hello::decode(&hello.encode()), Ok(hello));

@@ -146,7 +146,7 @@ bugs! {
     /// The time in the log follows the leader's clock backwards.
     38 TimeGoesBack: Tests;
     /// The serial of a removed zone is forgotten.
-    39 RetiredSerialsForgotten: Tests;
+    39 RetiredSerialsForgotten: Simulator;
     /// An update is applied although its policy changed after it was judged.
     40 PolicyEpochNotCompared: Tests;
     /// An update is applied although its key was replaced after it was judged.
@@ -226,9 +226,9 @@ bugs! {
     /// The checksum of a record's body is not compared at a start.
     79 RecordChecksumIgnored: Tests;
     /// A member that cuts a torn record forgets that it may have held entries.
-    80 TornTailWithoutDoubt: Tests;
+    80 TornTailTrusted: Tests;
     /// A member whose log may lack entries votes for logs without them.
-    81 VotesDespiteDoubt: Tests;
+    81 VotesDespiteLoss: Tests;
     /// The growth of a zone by one key has no limit.
     82 KeyGrowthUnlimited: Tests;
     /// A record of one sector has no seal after it.
@@ -239,4 +239,156 @@ bugs! {
     85 HashWithoutImports: Tests;
     /// A member answers under a lease that has ended.
     86 LeaseNeverEnds: Tests;
+    /// A segment that the log no longer needs is removed, not recycled.
+    87 SegmentsNotRecycled: Tests;
+    /// A write of the log ends inside a physical block of the disk.
+    88 BlocksNotFilled: Tests;
+    /// Each vote replaces the only copy in the file of votes.
+    89 VoteInOneSlot: Tests;
+    /// A repair takes entries that nothing proves to be the missing ones.
+    90 UnprovenEntriesTaken: Tests;
+    /// A repaired log takes its name before it is synced.
+    91 RepairedLogNotSynced: Tests;
+    /// A log without new entries never writes the commit index.
+    92 IdleCommitNotWritten: Tests;
+    /// A log without new entries never writes the time of the last contact with a leader.
+    93 ContactNotNoted: Tests;
+    /// Entries may leave memory before they are durable and applied.
+    94 EntriesLeaveMemoryEarly: Tests;
+    /// A follower proposes updates itself.
+    95 FollowerProposes: Tests;
+    /// A message of an unknown kind is read as one of a known kind.
+    96 UnknownMessageTaken: Tests;
+    /// A field that is not known is skipped in a change of membership.
+    97 UnknownConfChangeFieldSkipped: Tests;
+    /// The election timeout is drawn by raft, not from the seed.
+    98 ElectionTimeoutNotDrawn: Tests;
+    /// The members of a configuration are in the order of a hash map.
+    99 ConfigurationNotSorted: Tests;
+    /// A leader starts a linearizable read before the first commit of its term.
+    100 ReadBeforeOwnTerm: Tests;
+    /// A member follows a learner as its leader although another leader may be alive.
+    101 LearnerLeadsAtOnce: Tests;
+    /// A leader proposes its own removal.
+    102 LeaderRemovesItself: Tests;
+    /// A leader that applies its own removal continues to lead.
+    103 RemovedLeaderLeads: Tests;
+    /// A new leader stays in a joint configuration.
+    104 JointConfigurationKept: Tests;
+    /// A learner becomes a voter without a command.
+    105 LearnerPromotedUnasked: Tests;
+    /// A leader hands over to a member that does not respond.
+    106 TransferToSilentMember: Tests;
+    /// A member campaigns without a pre-vote.
+    107 ElectionWithoutPreVote: Tests;
+    /// The end of the leader's process does not start an election.
+    108 EvidenceIgnored: Tests;
+    /// A closed connection counts as the end of the leader's process.
+    109 CampaignsWithoutEvidence: Tests;
+    /// A stopping node does not wait for the outcomes of its updates.
+    110 StopForgetsOutcomes: Tests;
+    /// A leader without room on its disk does not hand over.
+    111 FullLeaderStays: Tests;
+    /// A member campaigns before the state of its checkpoint is in use.
+    112 CampaignsWhileRestoring: Tests;
+    /// Raft learns that entries are durable before the disk has them.
+    113 PersistedBeforeDisk: Tests;
+    /// A leader takes the rejection of an entry that was acknowledged.
+    114 LateRejectionTaken: Tests;
+    /// An update that fails adds nothing to the log.
+    115 FailureNotLogged: Tests;
+    /// All waiting commands share one flow.
+    116 QueueNotShared: Tests;
+    /// A member fills in the zone options that a command does not name.
+    117 OptionsOfOwnCopy: Tests;
+    /// A leader does not compare a new secret with the one that the key has.
+    118 SecretNotCompared: Tests;
+    /// A policy replaces rules that its author has not seen.
+    119 RulesNotCompared: Tests;
+    /// A leader evaluates any number of updates between two ticks.
+    120 EvaluationUnlimited: Tests;
+    /// A leader ignores how much memory the other members have.
+    121 OnlyOwnMemoryCounts: Tests;
+    /// A key may exceed its quotas.
+    122 QuotaNotChecked: Tests;
+    /// An import proposes its chunks without waiting for earlier ones.
+    123 ImportUnlimited: Tests;
+    /// A leader does not abandon an import that makes no progress.
+    124 IdleImportKept: Tests;
+    /// A reload does not see that only the TTL of a record changed.
+    125 ReloadMissesTtl: Tests;
+    /// A checkpoint is written only on request.
+    126 CheckpointNeverDue: Tests;
+    /// The checksum of a block is not compared when a checkpoint is read.
+    127 BlockChecksumIgnored: Tests;
+    /// A damaged checkpoint is not replaced.
+    128 DamagedCheckpointStays: Tests;
+    /// No entries stay in the log behind a checkpoint.
+    129 NoEntriesBehindCheckpoint: Tests;
+    /// A transfer of a checkpoint does not keep the log after it.
+    130 TransferKeepsNoLog: Tests;
+    /// Raft sees a snapshot message before the checkpoint has arrived.
+    131 SnapshotSteppedEarly: Tests;
+    /// A member that restarts during a transfer does not write its blocks again.
+    132 BlocksNotWrittenAgain: Tests;
+    /// A member that restarts during a transfer fetches all blocks again.
+    133 BlocksFetchedAgain: Tests;
+    /// A newer checkpoint of the leader ends a transfer.
+    134 NewerCheckpointEndsTransfer: Tests;
+    /// A transfer continues although the log has overtaken it.
+    135 OvertakenTransferStays: Tests;
+    /// Raft does not get the outcome of a snapshot.
+    136 SnapshotOutcomeIgnored: Tests;
+    /// A checkpoint that takes too long is not abandoned.
+    137 LateCheckpointGoesOn: Tests;
+    /// A fenced member writes a checkpoint of its wrong state.
+    138 FencedWritesCheckpoint: Tests;
+    /// A member sends a command above the feature level.
+    139 CommandAboveLevelSent: Tests;
+    /// A leader adds an entry above the feature level to its batch.
+    140 EntryAboveLevel: Tests;
+    /// A member skips an entry of newer software.
+    141 UnknownEntrySkipped: Tests;
+    /// A secret is stored without encryption.
+    142 SecretsNotEncrypted: Tests;
+    /// The rotation includes members that answer no clients.
+    143 MemberWithoutClientsInRotation: Tests;
+    /// The leader reports only how far the rotation has applied.
+    144 LiveIndexNotReported: Tests;
+    /// A member takes a lease that its earlier process requested.
+    145 LeaseOfEarlierProcess: Tests;
+    /// A lease survives a step of the wall clock.
+    146 ClockStepIgnored: Tests;
+    /// A member is back in the rotation as soon as it has caught up.
+    147 ReturnsToRotationAtOnce: Tests;
+    /// Raft gets an append with a hole between its entries.
+    148 MalformedAppendTaken: Tests;
+    /// The next leader evaluates a change on which a leader panicked.
+    149 PanickingChangeSentAgain: Tests;
+    /// A member that panics at a committed entry continues after it.
+    150 PanickingEntrySkipped: Tests;
+    /// A member without memory for an entry continues without it.
+    151 EntryWithoutMemorySkipped: Tests;
+    /// The history of a zone has no limit.
+    152 HistoryUnlimited: Tests;
+    /// A CA issues certificates before every member accepts it.
+    153 CaUsedEarly: Tests;
+    /// A failed sync counts as a success.
+    154 FailedSyncIgnored: Tests;
+    /// A tick is handled before the frames that arrived during a pause.
+    155 TickBeforeFrames: Tests;
+    /// Every connection is evidence about the process of a peer.
+    156 EveryChannelIsEvidence: Tests;
+    /// A refused connection does not show that the process of the peer died.
+    157 RefusalIgnored: Tests;
+    /// A node numbers a rotation by its own copy of the state, without a linearizable read.
+    158 RotationWithoutRead: Tests;
+    /// A read takes the answer of a member that was not asked.
+    159 UnaskedAnswerTaken: Tests;
+    /// A certificate of the cluster counts for every member.
+    160 AnyCertificateTaken: Tests;
+    /// Only the leader can issue certificates.
+    161 OnlyLeaderIssues: Tests;
+    /// Frames of a node that is not a member are accepted.
+    162 StrangerAdmitted: Tests;
 }

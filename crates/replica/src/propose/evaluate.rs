@@ -1,68 +1,22 @@
-//! One command, evaluated on the head.
+//! Evaluates one command on the head.
 
+use super::evaluator::{Evaluator, Panicked, Step};
+use super::head::{Evaluated, Growth, InFlight};
 use super::membership::answers;
-use super::opened::OpenedKeys;
-use super::outcome::{Growth, Outcome, growth_of};
-use super::{Evaluated, Head, InFlight, Origin};
-use crate::command::{Answer, Command, Taken, UpdateCommand};
+use super::origin::Origin;
+use super::outcome::Outcome;
+use crate::command::{Answer, Command, Reception, UpdateCommand};
 use crate::entry::{Body, Entry, SettingsChange, UpdateEntry};
 use crate::io::{AdminError, NodeId};
 use crate::leader_transfer::successor;
 use crate::limits::{ALL_LIVE_WAIT_MS, ALL_LIVE_WAITING_MAX, ENTRY_BYTES_MAX, IMPORT_CHUNK_BYTES};
-use crate::machine::{ApplyMismatch, Machine, Prepared, StageError, apply_work, zone_work};
-use crate::memory::Memory;
-use crate::progress::Progress;
-use crate::raft::Driver;
-use crate::replica::Counters;
-use crate::rotation::Rotation;
-use crate::secrets::DataKey;
+use crate::machine::{ApplyMismatch, Prepared, StageError, apply_work, growth_of, zone_work};
 use crate::state::Known;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use wire::number::Rcode;
 
-/// What became of a command.
-#[derive(Debug)]
-pub(super) enum Step {
-    /// Nothing goes into the log.
-    Answer(Answer),
-    /// It is in the batch.
-    Batched,
-    /// It is in flight already; its origin hears when that is in the log.
-    Attached,
-    /// The memory of the zones is full: what is on the head must be given up.
-    Full,
-    /// Our own code panicked at carrying it out: this leader is to evaluate nothing more.
-    Panicked(Panicked),
-}
-
-/// What a leader's own zones panicked at.
-#[derive(Debug)]
-pub(super) enum Panicked {
-    /// An UPDATE: what is to stand in the log instead, and who waits for it.
-    Update(Box<UpdateEntry>, Vec<Origin>),
-    /// Anything else.
-    Command(Origin),
-}
-
-/// What evaluation needs.
-pub(super) struct Evaluator<'r> {
-    pub(super) head: &'r mut Head,
-    pub(super) machine: &'r mut Machine,
-    pub(super) driver: &'r mut Driver,
-    pub(super) progress: &'r Progress,
-    pub(super) rotation: &'r mut Rotation,
-    pub(super) opened: &'r mut OpenedKeys,
-    pub(super) data_key: &'r DataKey,
-    pub(super) memory: &'r Memory,
-    pub(super) counters: &'r mut Counters,
-    pub(super) key_growth_max: i64,
-    pub(super) now_ms: u64,
-    pub(super) group: u16,
-    pub(super) wall_ms: u64,
-}
-
 impl Evaluator<'_> {
-    pub(super) fn evaluate(&mut self, origin: Origin, command: Command) -> Step {
+    pub(crate) fn evaluate(&mut self, origin: Origin, command: Command) -> Step {
         if !self.head.is_fresh {
             self.head.stages = self.machine.stages.clone();
             self.head.time_ms = self.machine.time_ms;
@@ -73,7 +27,7 @@ impl Evaluator<'_> {
             Command::Update(update) => self.update(origin, update),
             Command::Propose(body) => self.propose(origin, body),
             Command::Settings(change) => self.administrators(origin, change),
-            // What stands here is all that was decided: nothing is evaluated between a change of the settings and its
+            // The applied settings are the newest: nothing is evaluated between a change of the settings and its
             // application.
             Command::ZoneSet { zone, change } => match self.machine.settings.zones().get(&zone) {
                 Some(&options) => {
@@ -93,13 +47,13 @@ impl Evaluator<'_> {
                 let id = self.machine.settings.next_id(node);
                 let members = self.machine.settings.members();
                 let taken = |number| members.iter().any(|member| member.id as u32 == number);
-                // Where two are to be reached at one address the wrong one answers; one that is gone has left its own
-                // to who comes in its place. The token stays good.
+                // If two members had one address, the wrong one might answer. A member that is gone leaves its
+                // address to its replacement. The token stays valid.
                 let is_there = |id| answers(self.driver, self.progress, self.now_ms, id);
                 let is_used = members.iter().any(|member| member.address == address && is_there(member.id));
                 let is_taken = node.is_some_and(taken);
                 let change = SettingsChange::MemberAdd { id, address, token };
-                // Who has no token that is good is told that alone.
+                // A sender without a valid token learns only that.
                 if is_taken || is_used && self.machine.settings.check(&change, self.head.time_ms).is_ok() {
                     return Step::Answer(Answer::Refused(AdminError::NodeExists));
                 }
@@ -120,7 +74,7 @@ impl Evaluator<'_> {
         if let Some(in_flight) = self.head.in_flight.get_mut(&update.identity)
             && !planted!(RepeatInFlightTakenAgain)
         {
-            // A replay, or two clients whose messages are identical: never a second execution.
+            // A replay, or two clients with identical messages. It is never executed twice.
             if in_flight.source != update.source {
                 return Step::Answer(Answer::BadTime);
             }
@@ -139,7 +93,7 @@ impl Evaluator<'_> {
         let Outcome { rcode, change, limit, growth, .. } = outcome;
         if growth.is_some_and(Growth::is_more) && self.is_memory_short(0) {
             self.counters.refused_for_memory += 1;
-            // Certainly not done, and not in the log either: once there is room the same message may be carried out.
+            // It was not executed and is not in the log, so the same message may be executed once there is memory.
             return Step::Answer(Answer::Refused(AdminError::TooLarge));
         }
         if let Some(limit) = limit {
@@ -172,9 +126,9 @@ impl Evaluator<'_> {
                 self.head.in_flight.remove(&identity);
                 Step::Answer(Answer::NotProposed)
             }
-            // Our limit, not a fault of the message (RFC 2136 2.2 "for policy or security reasons").
+            // A limit of this server, not an error in the message (RFC 2136 2.2 "for policy or security reasons").
             Err(EvaluateError::TooLarge) => self.evaluate_error(body, Rcode::REFUSED),
-            // A fault of ours; the zone stays as it is.
+            // A bug in this software; the zone remains as it is.
             Err(EvaluateError::Zones(ApplyMismatch::Base | ApplyMismatch::Content)) => {
                 self.machine.invariant_violations.evaluation_mismatches += 1;
                 self.evaluate_error(body, Rcode::SERVFAIL)
@@ -182,25 +136,25 @@ impl Evaluator<'_> {
         }
     }
 
-    /// Whether what made the signature is a secret of the key. The node that verified it may have been behind: the key
-    /// was removed or retired since, or is another of the same name. This leader has applied all that changed keys,
-    /// since such a change is a barrier. `None` when it cannot open the key, and so does not know.
+    /// Whether the signing secret is a current secret of the key. The node that verified it may have been behind:
+    /// since then the key may have been removed, retired or replaced by another of the same name. This leader has
+    /// applied all changes of keys, because each is a barrier. `None` if it cannot open the key and so does not know.
     fn is_signed_by_a_secret_in_force(&mut self, update: &UpdateCommand) -> Option<bool> {
-        let Some(Taken { secret, .. }) = update.taken else { return Some(true) };
+        let Some(Reception { secret, .. }) = update.reception else { return Some(true) };
         let settings = &self.machine.settings;
         let Some(entry) = settings.keys().get(&update.key_name) else { return Some(false) };
         let key = self.opened.get(settings.epoch(), &update.key_name, entry, self.data_key)?;
         Some(planted!(OldSecretAccepted) || key.has_secret(secret))
     }
 
-    /// The outcome of an UPDATE that cannot be carried out is durable too.
+    /// The failure of an UPDATE is durable too.
     fn evaluate_error(&mut self, body: Body, rcode: Rcode) -> Step {
         let Body::Update(update) = body else { return Step::Full };
         let identity = update.identity;
         let failed = UpdateEntry { rcode, change: None, ..update };
         match self.batch(None, &Body::Update(failed), false, None) {
             Ok(()) => Step::Batched,
-            // What is not in the batch is not in flight: a repeat would wait for it.
+            // An update outside the batch must not be in flight, or a repeat would wait for it.
             Err(_) => {
                 self.head.in_flight.remove(&identity);
                 Step::Full
@@ -208,7 +162,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// No zone takes the change: what goes into the log is that it failed, so that no leader carries it out again.
+    /// Records the failure of an UPDATE that no zone can apply, so that no other leader evaluates it.
     fn update_panicked(&mut self, body: Body) -> Step {
         let Body::Update(update) = body else { return Step::Full };
         let in_flight = self.head.in_flight.remove(&update.identity);
@@ -217,30 +171,30 @@ impl Evaluator<'_> {
         Step::Panicked(Panicked::Update(Box::new(failed), origins))
     }
 
-    /// Puts an UPDATE that failed into the batch, on a head that was rewound: it says nothing to the zones.
-    pub(super) fn failed_update(&mut self, failed: UpdateEntry, origins: Vec<Origin>) -> Result<(), Vec<Origin>> {
+    /// Adds a failed UPDATE to the batch, on a rewound head. It does not affect the zones.
+    pub(crate) fn failed_update(&mut self, failed: UpdateEntry, origins: Vec<Origin>) -> Result<(), Vec<Origin>> {
         let (identity, source) = (failed.identity, failed.source);
         self.head.in_flight.insert(identity, InFlight { source, origins, position: None });
         if self.batch(None, &Body::Update(failed), false, None).is_ok()
             && let Some(evaluated) = self.head.batch.last_mut()
         {
-            // What is pending is not in the zones any more, so their hash is not the one after this entry.
+            // The zones no longer contain pending changes, so their hash is not the one after this entry.
             evaluated.prepared = None;
             return Ok(());
         }
         Err(self.head.in_flight.remove(&identity).map_or_else(Vec::new, |in_flight| in_flight.origins))
     }
 
-    /// A body that the origin made: an import, or a difference.
+    /// Handles an entry body from its origin: an import step, or a difference.
     fn propose(&mut self, origin: Origin, mut body: Body) -> Step {
         match self.head.stages.check(&body) {
             Ok(()) => {}
-            // Done on the head alone is not done: who sent it hears of the first one, or asks again.
+            // It is done on the head but not applied. The sender is answered for the first copy, or asks again.
             Err(StageError::Done) if self.machine.stages.check(&body) != Err(StageError::Done) => {
                 return Step::Attached;
             }
             Err(StageError::Done) => return Step::Answer(Answer::Done { index: self.machine.applied.0 }),
-            // A chunk before its turn: the one before it was dropped and comes again.
+            // A chunk before its turn: the previous one was dropped and will be repeated.
             Err(StageError::Mismatch) if matches!(body, Body::ImportChunk(_)) => {
                 return Step::Answer(Answer::NotProposed);
             }
@@ -270,7 +224,7 @@ impl Evaluator<'_> {
                     }
                     _ => {}
                 }
-                // Known before anything is copied: all that it brings.
+                // The import's size is checked before anything is copied.
                 if self.is_memory_short(u64::from(begin.chunk_count) * IMPORT_CHUNK_BYTES as u64) {
                     return self.refused_for_memory();
                 }
@@ -286,7 +240,7 @@ impl Evaluator<'_> {
             Body::Change(change) if growth_of(&change.changeset) > 0 && self.is_memory_short(0) => {
                 return self.refused_for_memory();
             }
-            // What only a leader makes.
+            // Only a leader creates these.
             Body::Update(_) | Body::Settings(_) => return Step::Answer(Answer::Refused(AdminError::Malformed)),
             _ => {}
         }
@@ -294,7 +248,7 @@ impl Evaluator<'_> {
         Self::step_of(origin, put)
     }
 
-    /// What becomes of a command that is no UPDATE.
+    /// The result for a command that is not an UPDATE.
     pub(super) fn step_of(origin: Origin, put: Result<(), EvaluateError>) -> Step {
         match put {
             Ok(()) => Step::Batched,
@@ -308,7 +262,7 @@ impl Evaluator<'_> {
         successor(self.driver, self.progress, self.now_ms)
     }
 
-    /// Answered when the reports of the members say so.
+    /// Waits for the members' reports before it answers.
     fn wait_all_live(&mut self, origin: Origin, index: u64) -> Step {
         if self.head.all_live_waiters.len() >= ALL_LIVE_WAITING_MAX {
             return Step::Answer(Answer::Done { index: self.machine.applied.0 });
@@ -322,14 +276,14 @@ impl Evaluator<'_> {
         let to = to.or_else(|| self.successor());
         match to {
             Some(id) if id == own => {}
-            Some(id) if self.driver.incoming_voters().contains(&id) => self.driver.transfer_leader(id),
+            Some(id) if self.driver.incoming_voters().contains(&id) => self.transfer_to = Some(id),
             Some(_) => return Step::Answer(Answer::Refused(AdminError::NodeUnknown)),
             None => return Step::Answer(Answer::Refused(AdminError::LastVoter)),
         }
         Step::Answer(Answer::Done { index: self.machine.applied.0 })
     }
 
-    /// Carries out what concerns zones on the head, and puts the entry into the batch.
+    /// Applies the change of zones to the head, and adds the entry to the batch.
     pub(super) fn batch(
         &mut self,
         origin: Option<Origin>,
@@ -338,14 +292,16 @@ impl Evaluator<'_> {
         joined: Option<NodeId>,
     ) -> Result<(), EvaluateError> {
         let feature_level = body.feature_level();
-        if feature_level > self.machine.settings.feature_level() {
+        let is_failure = matches!(body, Body::Update(UpdateEntry { change: None, .. }));
+        let is_above = feature_level > self.machine.settings.feature_level() && !planted!(EntryAboveLevel);
+        if is_above || is_failure && planted!(FailureNotLogged) {
             return Err(EvaluateError::AboveLevel);
         }
         let bytes = body.encode(self.group, self.head.time_ms);
         if bytes.len() > ENTRY_BYTES_MAX {
             return Err(EvaluateError::TooLarge);
         }
-        // Members end at an entry that they cannot read.
+        // Members stop at an entry that they cannot decode.
         debug_assert_eq!(Entry::decode(&bytes).map(|entry| entry.body).as_ref(), Ok(body), "read as it was written");
         let mut version = None;
         let taken_before = self.machine.zones.allocated_bytes();
@@ -382,16 +338,7 @@ impl Evaluator<'_> {
     }
 }
 
-/// The label that evaluation panics at, in tests of what becomes of that.
-#[cfg(test)]
-pub(crate) const PANIC_LABEL: &[u8] = b"message-of-death";
-
-#[cfg(test)]
-pub(super) fn must_panic(message: &[u8]) -> bool {
-    message.windows(PANIC_LABEL.len()).any(|bytes| bytes == PANIC_LABEL)
-}
-
-/// Why an evaluated command does not become an entry.
+/// Why an evaluated command becomes no entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EvaluateError {
     /// It cannot be applied to the zones.

@@ -1,4 +1,4 @@
-//! The keys that updates were signed with, opened once for each state of the settings.
+//! The keys that signed updates, opened once per state of the settings.
 
 use crate::secrets::DataKey;
 use crate::state::KeyEntry;
@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use tsig::TsigKey;
 use wire::name::Name;
 
-/// Keys of the settings of one epoch, so no more than these have. One that could not be opened is tried again: another
-/// data key may be here by then.
+/// Keys of the settings of one epoch, so there are no more than in the settings. A key that could not be opened is
+/// tried again, because another data key may have arrived.
 #[derive(Debug, Default)]
 pub(crate) struct OpenedKeys {
     epoch: u64,
@@ -15,7 +15,7 @@ pub(crate) struct OpenedKeys {
 }
 
 impl OpenedKeys {
-    /// A key of the settings of this epoch; `None` when no data key here opens it.
+    /// A key of the settings of this epoch; `None` if no data key here opens it.
     pub(super) fn get(&mut self, epoch: u64, name: &Name, entry: &KeyEntry, data_key: &DataKey) -> Option<&TsigKey> {
         if self.epoch != epoch {
             self.keys.clear();

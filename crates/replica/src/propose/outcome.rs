@@ -1,50 +1,32 @@
-//! What an UPDATE leads to on the head: an RCODE, a change, and which limit was reached.
+//! The outcome of an UPDATE on the head: an RCODE, a change, and the limit that was reached.
 
-use super::evaluate::{Evaluator, Step};
+use super::evaluator::{Evaluator, Step};
+use super::head::Growth;
 use crate::command::{Answer, UpdateCommand};
 use crate::entry::ZoneChange;
 use crate::io::{AdminError, Transport};
-use crate::machine::AccountId;
+use crate::machine::{AccountId, growth_of};
 use crate::update::{self, LimitReached, Refusal};
 use core::net::Ipv6Addr;
 use policy::Requestor;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use wire::number::Rcode;
 use wire::parse::{Parsed, parse_request};
-use zone::{Changeset, Record, ZoneId};
+use zone::ZoneId;
 
-/// What a record takes in the memory of a zone beside its owner and its rdata.
-const RECORD_BYTES: i64 = 16;
-
-/// What an UPDATE leads to.
+/// The outcome of an UPDATE.
 #[derive(Debug)]
 pub(super) struct Outcome {
     /// The RCODE for the client.
     pub(super) rcode: Rcode,
-    /// What changes.
+    /// The change.
     pub(super) change: Option<ZoneChange>,
-    /// Which limit it would have broken.
+    /// The limit that it would have exceeded.
     pub(super) limit: Option<LimitReached>,
-    /// By how much the zone grows, and for whom.
+    /// The growth of the zone, and its account.
     pub(super) growth: Option<Growth>,
     /// See [`EVALUATION_WORK_MAX`](crate::limits::EVALUATION_WORK_MAX).
     pub(super) work: u64,
-}
-
-/// By how much an update makes a zone larger.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Growth {
-    /// The key in the zone.
-    pub(super) account: AccountId,
-    /// Less than zero where it shrinks.
-    pub(super) bytes: i64,
-}
-
-impl Growth {
-    /// Whether the zone is larger afterwards.
-    pub(super) const fn is_more(self) -> bool {
-        self.bytes > 0
-    }
 }
 
 impl From<Rcode> for Outcome {
@@ -53,18 +35,10 @@ impl From<Rcode> for Outcome {
     }
 }
 
-/// Bytes that a change adds less those that it deletes.
-pub(crate) fn growth_of(changeset: &Changeset) -> i64 {
-    let bytes = |records: &[Record]| -> i64 {
-        records.iter().map(|of| (of.owner.as_bytes().len() + of.rdata.len()) as i64 + RECORD_BYTES).sum()
-    };
-    bytes(&changeset.added) - bytes(&changeset.deleted)
-}
-
 impl Evaluator<'_> {
-    /// As [`Evaluator::outcome`], also for a message that our own code panics at, which is a bug of ours. It must not
-    /// end this leader, because the next one would be sent it too. Evaluation reads and changes nothing, so everything
-    /// is as it was; and SERVFAIL goes into the log as any outcome does, so no leader evaluates the message again.
+    /// Like [`Evaluator::outcome`], but survives a panic of this software, which is a bug. The panic must not end
+    /// this leader, because the next one would get the same message. Evaluation only reads, so nothing has changed.
+    /// The outcome SERVFAIL goes into the log, so no leader evaluates the message again.
     pub(super) fn guarded_outcome(&mut self, update: &UpdateCommand) -> Outcome {
         let outcome = catch_unwind(AssertUnwindSafe(|| self.outcome(update)));
         outcome.unwrap_or_else(|_| {
@@ -73,27 +47,27 @@ impl Evaluator<'_> {
         })
     }
 
-    /// The RCODE for the client, and the changes.
+    /// The RCODE for the client, and the change.
     fn outcome(&self, update: &UpdateCommand) -> Outcome {
         let Parsed::Request(request) = parse_request(&update.message) else { return Rcode::FORMERR.into() };
         let parsed = match update::prescan(&request) {
             Ok(parsed) => parsed,
             Err(rcode) => return rcode.into(),
         };
-        #[cfg(test)]
-        assert!(!super::evaluate::must_panic(&update.message), "a test asks for it");
+        #[cfg(any(test, feature = "testing"))]
+        crate::testing::panics::at_evaluation(&update.message);
         let id = ZoneId { view: 0, apex: parsed.apex.as_ref().to_canonical() };
-        // RFC 2136 3.1.2: not an apex that is served here.
+        // RFC 2136 3.1.2: the zone is not served here.
         let Some(&options) = self.machine.settings.zones().get(&id) else { return Rcode::NOTAUTH.into() };
         let Some(zone) = self.machine.zones.head().zone(&id) else { return Rcode::NOTAUTH.into() };
         let requestor = Requestor {
             key: update.key_name.as_ref(),
             source: Ipv6Addr::from(update.source).into(),
-            is_connected: update.taken.is_some_and(|taken| taken.transport == Transport::Tcp),
+            is_connected: update.reception.is_some_and(|reception| reception.transport == Transport::Tcp),
         };
         let rules = self.machine.settings.rules(&update.key_name, &id);
-        let judge = rules.judge(requestor).with_external(&update.external);
-        let permit = match judge.permit(&parsed.steps, update.message.len(), Some(&zone)) {
+        let evaluator = rules.evaluator(requestor).with_external(&update.external);
+        let permit = match evaluator.permit(&parsed.steps, update.message.len(), Some(&zone)) {
             Ok(permit) => permit,
             Err(_) if planted!(PolicyNotJudgedByLeader) => policy::Permit::unlimited(),
             Err(_) => return Rcode::REFUSED.into(),
@@ -119,12 +93,12 @@ impl Evaluator<'_> {
         Outcome { rcode, change: Some(change), limit, growth: Some(growth), work }
     }
 
-    /// By how much a key has made a zone larger, as applied and on the head.
+    /// The growth of a zone by a key, both applied and on the head.
     fn grown(&self, account: AccountId) -> i64 {
         self.machine.growth.bytes(account) + self.head.growing.get(&account).copied().unwrap_or(0)
     }
 
-    /// Whether the zones may not grow, or not by that much, for want of memory here or at another member.
+    /// Whether the zones cannot grow by this much, because this or another member lacks memory.
     pub(super) fn is_memory_short(&self, more_bytes: u64) -> bool {
         let used_bytes = self.machine.zones.stats().used_bytes as u64;
         self.memory.is_short(used_bytes.saturating_add(more_bytes), |id| self.progress.is_alive(id, self.now_ms))

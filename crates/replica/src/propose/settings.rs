@@ -1,8 +1,8 @@
-//! Commands that change the settings, evaluated on the head.
+//! Evaluates commands that change the settings, on the head.
 
-use super::Origin;
-use super::evaluate::{Evaluator, Step};
+use super::evaluator::{Evaluator, Step};
 use super::membership::{can_decide, has_caught_up, is_changing, is_to_vote};
+use super::origin::Origin;
 use crate::command::Answer;
 use crate::entry::{Body, SettingsChange, SettingsEntry};
 use crate::io::{AckOption, AdminError, NodeId, ZoneOptions};
@@ -26,7 +26,7 @@ impl Evaluator<'_> {
         Self::step_of(origin, put)
     }
 
-    /// Changes of the settings that an administrator asks for; the votes of members stand apart.
+    /// Changes of the settings by an administrator, except changes of votes.
     pub(super) fn administrators(&mut self, origin: Origin, change: SettingsChange) -> Step {
         match change {
             SettingsChange::ClockBack { .. } if origin.peer.is_none() => self.clock_back(origin),
@@ -74,17 +74,17 @@ impl Evaluator<'_> {
         step
     }
 
-    /// Whether this is the newest secret of the key already, whatever seals the two.
+    /// Whether this is already the newest secret of the key, even if sealed differently.
     ///
     /// # Errors
-    /// No data key here opens them.
+    /// If no data key here opens them.
     fn is_newest(&self, name: &Name, secret: &Sealed) -> Result<bool, AdminError> {
         let Some(key) = self.machine.settings.keys().get(name) else { return Ok(false) };
         let opened = |sealed| self.data_key.open(sealed, &secret_context(name)).ok_or(AdminError::DataKeyOld);
-        Ok(opened(&key.secret)? == opened(secret)?)
+        Ok(opened(&key.secret)? == opened(secret)? && !planted!(SecretNotCompared))
     }
 
-    /// Rules that were made from those that are expected, and take the place of no others.
+    /// Sets an update policy, if the present rules are the expected ones.
     pub(super) fn policy(
         &mut self,
         origin: Origin,
@@ -95,8 +95,8 @@ impl Evaluator<'_> {
         let settings = &self.machine.settings;
         let found = settings.policies().get(&zone).cloned().unwrap_or_default().revision();
         let change = SettingsChange::PolicySet { zone, policy };
-        // Whoever has set the same, or removed the zone, is no conflict.
-        if found != expected && settings.check(&change, self.head.time_ms) == Ok(true) {
+        // It is no conflict if another administrator set the same rules or removed the zone.
+        if found != expected && !planted!(RulesNotCompared) && settings.check(&change, self.head.time_ms) == Ok(true) {
             return Step::Answer(Answer::Refused(AdminError::PolicyChanged));
         }
         self.settings(origin, change, None)
@@ -106,8 +106,9 @@ impl Evaluator<'_> {
         Step::Answer(Answer::Done { index: self.machine.applied.0 })
     }
 
-    /// Before a zone gets `ack = all-live` every member that answers holds a lease, so that none has to fall silent;
-    /// who asked asks again meanwhile. A member that is not there does not learn of it: nothing can be promised.
+    /// Before a zone gets `ack = all-live`, every member that answers must hold a lease, so that none stops
+    /// answering. The origin repeats the command meanwhile. A member that is away does not learn of it, so it cannot
+    /// be included.
     pub(super) fn rotation_first(&mut self, options: ZoneOptions) -> Option<Step> {
         let (settings, own) = (&self.machine.settings, self.driver.id());
         if options.ack != AckOption::AllLive || self.rotation.is_ready(settings, own, self.now_ms) {
@@ -120,8 +121,8 @@ impl Evaluator<'_> {
         Some(self.not_yet(AdminError::NodeBehind))
     }
 
-    /// Somebody's vote goes, to another or to nobody. One at a time: what the one before leaves is known once raft has
-    /// carried it out.
+    /// Removes a vote, and perhaps gives it to another member. One change at a time: the remaining voters are known
+    /// only after raft has applied the previous change.
     pub(super) fn take_vote(&mut self, origin: Origin, id: NodeId, to: Option<NodeId>, change: SettingsChange) -> Step {
         match self.machine.settings.check(&change, self.head.time_ms) {
             Ok(true) => {}
@@ -133,28 +134,28 @@ impl Evaluator<'_> {
             return Step::Answer(Answer::NotProposed);
         }
         let mut voters = self.driver.incoming_voters();
-        // What goes as soon as it can be spared is not counted on.
+        // A voter that is about to be removed does not count.
         voters.retain(|&voter| is_to_vote(settings, voter));
         if voters == [id] && to.is_none() {
             return Step::Answer(Answer::Refused(AdminError::LastVoter));
         }
         if id == self.driver.id() {
             let next = if voters == [id] { None } else { self.successor() };
-            // Who is alone hands over to nobody: first another needs a vote of its own.
+            // A single voter cannot hand over. First another member needs a vote of its own.
             let Some(next) = next else { return Step::Answer(Answer::Refused(AdminError::LastVoter)) };
-            self.driver.transfer_leader(next);
+            self.transfer_to = Some(next);
             return Step::Answer(Answer::Refused(AdminError::LeaderWouldGo));
         }
         voters.retain(|&voter| voter != id);
         voters.extend(to);
         if !can_decide(self.driver, self.progress, self.now_ms, &voters) {
-            // Nothing could be decided after it, not even another change.
+            // Nothing could be decided afterwards, not even another change.
             return self.not_yet(AdminError::MajorityWouldGo);
         }
         self.settings(origin, change, None)
     }
 
-    /// Refuses for what a leader hears; one that began a moment ago does not know yet, and is asked again.
+    /// Refuses because of what a leader hears from members. A new leader does not know yet, and is asked again.
     fn not_yet(&self, error: AdminError) -> Step {
         let is_known = self.progress.is_settled(self.now_ms);
         Step::Answer(if is_known { Answer::Refused(error) } else { Answer::NotProposed })

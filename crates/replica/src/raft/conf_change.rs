@@ -1,5 +1,5 @@
-//! Changes of membership as raft keeps them in entries: protobuf, of which only what we write is read. The
-//! general parser is not used on it (RUSTSEC-2024-0437: it recurses on unknown groups without bound).
+//! Membership changes in raft's encoding: protobuf, and only the fields that raft writes are read. The general parser
+//! is not used (RUSTSEC-2024-0437: it recurses on unknown groups without bound).
 
 use crate::limits::MEMBERS_MAX;
 use ::raft::eraftpb::{ConfChangeSingle, ConfChangeTransition, ConfChangeType, ConfChangeV2, ConfState};
@@ -9,27 +9,27 @@ use core::slice;
 /// One change of membership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConfChange {
-    /// A member that gets the log and has no vote.
+    /// Adds a member that gets the log and has no vote.
     AddLearner(u64),
-    /// A learner that gets a vote.
+    /// Gives a learner a vote.
     Promote(u64),
-    /// A voter that becomes a learner.
+    /// Makes a voter a learner.
     Demote(u64),
-    /// A member that goes.
+    /// Removes a member.
     Remove(u64),
-    /// A voter that goes and a learner that gets its vote, in one step: between the two the votes of both
+    /// Removes a voter and gives its vote to a learner, in one step. Between the two, the votes of both
     /// configurations count (joint consensus).
     Swap {
-        /// Who goes.
+        /// The removed voter.
         gone: u64,
-        /// Who gets the vote.
+        /// The learner that gets the vote.
         new: u64,
     },
 }
 
 impl ConfChange {
-    /// For raft to propose. Simple changes need no joint configuration; one that is entered is left by a proposal of
-    /// its own, whoever leads by then.
+    /// The change for raft to propose. Simple changes need no joint configuration. A joint configuration is left by a
+    /// separate proposal of the leader at that time.
     pub(crate) fn to_raft(self) -> ConfChangeV2 {
         use ConfChangeTransition::{Auto, Explicit};
         let (transition, changes) = match self {
@@ -47,7 +47,7 @@ impl ConfChange {
         change
     }
 
-    /// Whether it takes a member's vote away.
+    /// Whether it removes a member's vote.
     pub(crate) const fn takes_vote_of(self, id: u64) -> bool {
         matches!(self, Self::Demote(gone) | Self::Remove(gone) | Self::Swap { gone, .. } if gone == id)
     }
@@ -64,7 +64,7 @@ fn single_of(kind: ConfChangeType, id: u64) -> ConfChangeSingle {
 pub(crate) struct ConfTracker(ProgressTracker);
 
 impl ConfTracker {
-    /// Begins with a configuration, a joint one too.
+    /// Starts from a configuration, which may be joint.
     pub(crate) fn new(conf_state: &ConfState) -> Self {
         let all = |kind, ids: &[u64]| ids.iter().map(|&id| single_of(kind, id)).collect::<Vec<_>>();
         let outgoing = conf_state.get_voters_outgoing();
@@ -75,7 +75,7 @@ impl ConfTracker {
         if outgoing.is_empty() {
             incoming.iter().for_each(|single| tracker.simple(slice::from_ref(single)));
         } else {
-            // What was before it, and from there the change that entered it.
+            // The previous configuration, and from there the change that entered this one.
             let before = all(ConfChangeType::AddNode, outgoing);
             before.iter().for_each(|single| tracker.simple(slice::from_ref(single)));
             let change = [all(ConfChangeType::RemoveNode, outgoing), incoming].concat();
@@ -84,7 +84,7 @@ impl ConfTracker {
         tracker
     }
 
-    /// Applies a change; one that does not fit changes nothing, as raft has it.
+    /// Applies a change. As in raft, a change that does not fit has no effect.
     pub(crate) fn apply(&mut self, change: &ConfChangeV2) {
         if change.leave_joint() {
             self.leave_joint();
@@ -119,8 +119,11 @@ impl ConfTracker {
     }
 }
 
-/// Raft's own order is that of a hash map.
+/// Sorts a configuration, because raft's own order is that of a hash map.
 pub(super) fn sorted(mut conf_state: ConfState) -> ConfState {
+    if planted!(ConfigurationNotSorted) {
+        return conf_state;
+    }
     conf_state.mut_voters().sort_unstable();
     conf_state.mut_learners().sort_unstable();
     conf_state.mut_voters_outgoing().sort_unstable();
@@ -128,8 +131,8 @@ pub(super) fn sorted(mut conf_state: ConfState) -> ConfState {
     conf_state
 }
 
-/// Reads a `ConfChangeV2` from the data of a committed entry; `None` when it is not what raft writes. The empty
-/// one leaves a joint configuration.
+/// Reads a `ConfChangeV2` from a committed entry; `None` if raft did not write it. The empty change leaves a joint
+/// configuration.
 pub(crate) fn decode_conf_change(data: &[u8]) -> Option<ConfChangeV2> {
     let mut from = Fields { rest: data };
     let mut change = ConfChangeV2::default();
@@ -150,10 +153,11 @@ pub(crate) fn decode_conf_change(data: &[u8]) -> Option<ConfChangeV2> {
                 }
                 singles.push(single(from.delimited()?)?);
             }
-            // context = 3, length-delimited: ours is in the entry, not here.
+            // context = 3, length-delimited. It is empty: this crate's context is in the entry.
             0x1a => {
                 from.delimited()?;
             }
+            _ if planted!(UnknownConfChangeFieldSkipped) => {}
             _ => return None,
         }
     }
@@ -257,7 +261,7 @@ mod tests {
     }
 
     proptest! {
-        /// Raft itself is the model; at each step a restart begins with what was reached.
+        /// Compares with raft itself. At each step, a restart begins with the configuration reached.
         #[test]
         fn follows_every_change_as_raft_does(changes in proptest::collection::vec(any_change(), 0..30)) {
             let mut start = ConfState::default();

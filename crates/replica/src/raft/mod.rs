@@ -1,5 +1,5 @@
-//! Raft by its contract (`RawNode` of raft 0.7): entries are written asynchronously, messages that promise
-//! something leave after what they promise is on disk, time limits come from a seed.
+//! Raft with its contract (`RawNode` of raft 0.7): entries are written asynchronously, messages that promise
+//! something are sent after that is on disk, and timeouts are drawn from a seed.
 //!
 //! ```text
 //!   step / propose / tick --> Driver::ready --> messages, entries to apply, one record for the log

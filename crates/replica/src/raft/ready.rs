@@ -1,35 +1,26 @@
-//! What a `Ready` asks for, and messages that wait for the disk.
+//! The work in a `Ready`, and messages that wait for the disk.
 
-use super::driver::Driver;
+use super::driver::{Driver, Waiting};
 use crate::log::CheckpointRef;
 use ::raft::ReadState;
 use ::raft::eraftpb::{Entry, Message, MessageType, Snapshot};
 
-/// What one `Ready` asks for.
+/// The work in one `Ready`.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
-    /// To be sent now.
+    /// Messages to send now.
     pub(crate) messages: Vec<Message>,
-    /// Committed and durable here: to be applied in order.
+    /// Entries that are committed and durable here, to be applied in order.
     pub(crate) committed: Vec<Entry>,
-    /// A checkpoint takes the place of log and state.
+    /// A checkpoint that replaces log and state.
     pub(crate) snapshot: Option<Snapshot>,
     /// Confirmed reads.
     pub(crate) reads: Vec<ReadState>,
 }
 
-/// A `Ready` whose messages wait for the disk.
-#[derive(Debug)]
-pub(super) struct Waiting {
-    number: u64,
-    pub(super) is_written: bool,
-    vote_changed: bool,
-    messages: Vec<Message>,
-}
-
 impl Driver {
-    /// Takes the next piece of work. Entries are readable from the log before raft hears that they are stored.
-    /// `installed` names the durable checkpoint that a snapshot message announced.
+    /// Takes the next work. Entries can be read from the log before raft learns that they are stored. `installed`
+    /// returns the durable checkpoint that a snapshot message announced.
     pub(crate) fn ready(&mut self, installed: impl FnOnce(&Snapshot) -> CheckpointRef) -> Option<Work> {
         if !self.node.has_ready() {
             return None;
@@ -46,14 +37,14 @@ impl Driver {
         }
         self.sort_messages(&mut ready, is_written, vote_changed, &mut work);
         self.node.advance_append_async(ready);
-        if !is_written && self.waiting.is_empty() {
+        if !is_written && self.waiting.is_empty() || planted!(PersistedBeforeDisk) {
             self.node.on_persist_ready(number);
             self.draw();
         }
         Some(work)
     }
 
-    /// Gives the log what a `Ready` adds to it; whether term or vote changed.
+    /// Adds the contents of a `Ready` to the log; returns whether term or vote changed.
     fn store(&mut self, ready: &mut raft::Ready, installed: impl FnOnce(&Snapshot) -> CheckpointRef) -> bool {
         let number = ready.number();
         let entries = ready.take_entries();
@@ -72,8 +63,9 @@ impl Driver {
         changed
     }
 
-    /// Messages that promise something wait for the disk; so do all of a leader whose own vote is not written yet
-    /// (a single voter leads before that, and a learner must not learn of a term that a crash may give again).
+    /// Delays messages that promise something until the disk has it. A leader whose own vote is not written delays
+    /// all of its messages: a single voter leads before that, and a learner must not hear of a term that may be used
+    /// again after a crash.
     fn sort_messages(&mut self, ready: &mut raft::Ready, is_written: bool, vote_changed: bool, work: &mut Work) {
         let number = ready.number();
         let mut later = ready.take_persisted_messages();
@@ -88,7 +80,7 @@ impl Driver {
             work.messages.append(&mut later);
         }
         if planted!(VotesBeforeDisk) {
-            // Only votes and their answers go early.
+            // Only votes and answers to them are sent early.
             let (votes, rest): (Vec<_>, Vec<_>) = later.into_iter().partition(|m| {
                 matches!(m.get_msg_type(), MessageType::MsgRequestVote | MessageType::MsgRequestVoteResponse)
             });
@@ -102,7 +94,7 @@ impl Driver {
         }
     }
 
-    /// Everything up to the `Ready` of this number is durable. Gives the messages that waited for it.
+    /// Everything up to the `Ready` with this number is durable. Returns the messages that waited for it.
     pub(crate) fn persisted(&mut self, number: u64) -> Vec<Message> {
         let mut messages = Vec::new();
         let mut done = None;
@@ -122,13 +114,13 @@ impl Driver {
         messages
     }
 
-    /// Whether everything that was installed is durable.
+    /// Whether every installed checkpoint is durable.
     pub(crate) fn is_snapshot_persisted(&self) -> bool {
         let log = &self.node.raft.raft_log;
         log.unstable_snapshot().is_none() && log.persisted >= log.store().log.checkpoint().index
     }
 
-    /// The state holds everything up to this index.
+    /// The state includes everything up to this index.
     pub(crate) fn applied(&mut self, index: u64) {
         self.node.advance_apply_to(index);
         self.draw();

@@ -1,4 +1,4 @@
-//! What raft reads: the log, the configuration at start, and what is offered to members that lag.
+//! The storage that raft reads: the log, the configuration at start, and the checkpoint for members that lag.
 
 use crate::limits::LOG_FETCHES_WANTED_MAX;
 use crate::log::{Log, ReadError};
@@ -6,7 +6,7 @@ use ::raft::eraftpb::{ConfState, Entry, Snapshot};
 use ::raft::{Error, GetEntriesContext, RaftState, Storage, StorageError};
 use std::cell::{Cell, RefCell};
 
-/// Entries that raft wants for a member that lags and that are on disk only.
+/// Entries that raft needs for a member that lags, and that are only on disk.
 #[derive(Debug)]
 pub(crate) struct FetchWanted {
     pub(crate) low: u64,
@@ -22,7 +22,7 @@ pub(crate) struct LogStorage {
     conf_state: ConfState,
     /// The manifest of the newest checkpoint, set by the owner.
     offer: Option<Snapshot>,
-    /// From which index on a checkpoint is needed, when there is none to offer; read and reset by the owner.
+    /// The index from which a checkpoint is needed while there is none to offer; the owner reads and resets it.
     checkpoint_wanted: Cell<Option<u64>>,
     fetches_wanted: RefCell<Vec<FetchWanted>>,
 }
@@ -100,7 +100,7 @@ impl Storage for LogStorage {
         if let Some(snapshot) = &self.offer {
             let metadata = snapshot.get_metadata();
             let members = metadata.get_conf_state();
-            // A member takes no configuration that it is not in.
+            // A member refuses a configuration that does not include it.
             let knows = members.get_voters().contains(&to) || members.get_learners().contains(&to);
             if metadata.index >= needed && knows {
                 return Ok(snapshot.clone());

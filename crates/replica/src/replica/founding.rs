@@ -1,4 +1,4 @@
-//! The first state of a member, to an empty directory: a checkpoint, and a log that begins behind it.
+//! Writes the first state of a member into an empty directory: a checkpoint, and a log that begins after it.
 
 use crate::checkpoint::{CheckpointHeader, CheckpointWriter, Written};
 use crate::config::ReplicaConfig;
@@ -7,18 +7,18 @@ use crate::log::{CheckpointRef, Log, LogConfig, LogId};
 use crate::machine::{FrozenState, Machine};
 use raft::eraftpb::ConfState;
 
-/// Gives the operations, in order and a bounded number of bytes at a time.
+/// Produces the disk operations in order, a bounded number of bytes at a time.
 pub struct Founding {
     writer: CheckpointWriter,
     state: FrozenState,
     tickets: Tickets,
-    /// `None` once the log is made too.
+    /// `None` once the log is created too.
     log: Option<(LogId, LogConfig)>,
     reference: CheckpointRef,
 }
 
 impl Founding {
-    /// For a member with this state, the state's index being the first of the log.
+    /// For a member with this state. The state's index is the first of the log.
     pub(crate) fn new(config: &ReplicaConfig, machine: &mut Machine, mut voters: Vec<u64>) -> Self {
         voters.sort_unstable();
         let mut members = ConfState::default();
@@ -61,7 +61,7 @@ pub(super) const fn log_id(config: &ReplicaConfig) -> LogId {
     LogId { cluster: config.cluster_id, group: config.group as u32, member: config.id }
 }
 
-/// The operations that make a log.
+/// The operations that create a log.
 pub(super) fn create_log(
     id: LogId,
     config: LogConfig,

@@ -1,152 +1,109 @@
-//! One replica: inputs in, outputs out, nothing else.
+//! One replica: takes inputs, returns outputs.
 //!
 //! ```text
 //!   handle(input, now) --> update | admin | peer | persisted | tick ...
-//!   poll()             --> evaluate and propose what waits --> raft --> apply --> log, checkpoints --> outputs
+//!   poll()             --> evaluate and propose commands   --> raft --> apply --> log, checkpoints --> outputs
 //! ```
+//!
+//! This module only routes: it passes each input to the component that it concerns, and executes what a component
+//! decides about Raft or the applied state.
 
 mod admission;
+mod apply;
+mod connections;
 mod disk;
-mod doubt;
 mod founding;
 mod frames;
+mod install;
+mod membership;
 mod open;
+mod propose;
+mod reads;
 mod removal;
+mod reports;
+mod requests;
 mod restore;
+mod status;
 mod stop;
 mod tick;
-mod torn;
+mod views;
 
-pub use doubt::{ContradictedLog, Doubt};
 pub use founding::Founding;
 pub use open::OpenError;
-pub(crate) use removal::Removal;
-pub use removal::{MemberState, Membership};
 pub use restore::{Backup, Founder, RestoreFailure, Restored};
-#[cfg(test)]
-pub(crate) use torn::doubt_of;
+pub use status::{KeyStatus, MemberStatus, Status, ZoneStatus};
 
-use crate::admin::AdminJobs;
 use crate::background::IdleTime;
 use crate::clock::Clocks;
 use crate::config::ReplicaConfig;
-use crate::disk::Tickets;
+use crate::context::{Context, Local, Outputs};
 use crate::failover::Evidence;
 use crate::follower_commit::FollowerCommit;
-use crate::forward::{SeenForwards, Waiters};
 use crate::full::FullDisk;
-use crate::io::{FatalReason, Input, NodeId, Now, Output, Role, Serving};
+use crate::io::{Input, NodeId, Now, Output, Role};
 use crate::log::{Log, Repair};
+use crate::log_jobs::LogJobs;
+use crate::log_loss::LogLoss;
 use crate::machine::Machine;
 use crate::memory::Memory;
 use crate::progress::Progress;
 use crate::propose::{Head, OpenedKeys};
-use crate::raft::{Driver, FetchWanted, LogStorage};
+use crate::raft::{Driver, LogStorage};
 use crate::reads::Reads;
+use crate::requests::{Requests, SeenForwards};
 use crate::rotation::Rotation;
 use crate::transfer::Transfers;
-use crate::update::LimitReached;
-use doubt::Doubts;
 use raft::StateRole;
 use raft::eraftpb::ConfState;
-use std::collections::VecDeque;
-use stop::Stop;
 use zone::{ZoneReader, ZoneSet};
 
-/// Event counts since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Batches that raft did not accept.
-    pub proposals_dropped: u64,
-    /// Checkpoints written.
-    pub checkpoints_written: u64,
-    /// Checkpoints abandoned because they took too long, or because the state was wrong.
-    pub checkpoints_abandoned: u64,
-    /// Checkpoints from a leader that replaced the state.
-    pub checkpoints_installed: u64,
-    /// Checkpoint blocks that were on disk at the start and did not have to be fetched again.
-    pub checkpoint_blocks_kept: u64,
-    /// Number of times that the leadership was handed over because the disk hung.
-    pub disk_hung_transfers: u64,
-    /// Number of times that the leadership was handed over because the disk was full.
-    pub disk_full_transfers: u64,
-    /// Updates and commands that this leader refused because its disk, or the disks of too many members, had no room.
-    pub refused_for_disk: u64,
-    /// Updates of own clients that were refused because the leader's queue was full.
-    pub updates_overloaded: u64,
-    /// Forwarded commands that arrived again and were ignored.
-    pub forwards_repeated: u64,
-    /// Frames that were dropped because their sender is not a known member.
-    pub non_member_frames: u64,
-    /// Messages that raft did not get because they were late, or because their sender is not a known voter.
-    pub messages_ignored: u64,
-    /// Votes withheld because this member's log may lack acknowledged entries.
-    pub votes_withheld: u64,
-    /// Updates and imports that this leader refused because a member has no memory for larger zones.
-    pub refused_for_memory: u64,
-    /// Updates that this leader refused because of a limit, in the order of [`LimitReached::ALL`].
-    pub limits_reached: [u64; LimitReached::ALL.len()],
-}
-
-/// One member of a cluster.
+/// One member of a cluster: its components. Each changes only itself and the outputs.
 pub struct Replica {
-    pub(crate) config: ReplicaConfig,
-    pub(crate) now: Now,
-    pub(crate) out: VecDeque<Output>,
-    pub(crate) tickets: Tickets,
+    /// What all components may read, with `driver` and `machine`: see [`Context`].
+    pub(crate) local: Local,
+    /// What all components may write.
+    pub(crate) outputs: Outputs,
+    /// Consensus: Raft and its log.
     pub(crate) driver: Driver,
+    /// The applied state.
     pub(crate) machine: Machine,
+    /// A leader's commands that are not applied yet, and the keys that signed them.
     pub(crate) head: Head,
     pub(crate) opened_keys: OpenedKeys,
-    pub(crate) waiters: Waiters,
+    /// Updates and commands of this member's clients.
+    pub(crate) requests: Requests,
+    /// Commands that other members forwarded to this leader.
     pub(crate) seen_forwards: SeenForwards,
-    pub(crate) admin: AdminJobs,
+    /// Linearizable reads.
     pub(crate) reads: Reads,
+    /// Commits without the leader's commit.
     pub(crate) follower_commit: FollowerCommit,
+    /// Reports between members: they confirm the state.
     pub(crate) progress: Progress,
+    /// Leases, and what all live members show.
     pub(crate) rotation: Rotation,
+    /// Evidence that a leader's process died.
     pub(crate) evidence: Evidence,
+    /// Checkpoints being written, sent and received.
     pub(crate) transfers: Transfers,
+    /// When background work may run.
     pub(crate) background: IdleTime,
+    /// Memory of the members' zones.
     pub(crate) memory: Memory,
+    /// The members' clocks.
     pub(crate) clocks: Clocks,
+    /// Disks without room.
     pub(crate) full: FullDisk,
-    pub(crate) counters: Counters,
-    pub(crate) serving: Serving,
-    pub(crate) fenced: bool,
-    /// The reason to exit in an orderly way, as soon as possible.
-    pub(crate) pending_fatal: Option<FatalReason>,
-    pub(crate) removal: Removal,
-    /// The log restarts after a checkpoint. The state is replaced once that is durable.
-    pub(crate) is_installing: bool,
-    pub(crate) started_ms: u64,
-    /// Everything published before the start is at or below this index.
-    pub(crate) started_last_index: u64,
+    /// Disk jobs of the log that are under way.
+    log_jobs: LogJobs,
+    /// What this member's log may have lost.
+    pub(crate) log_loss: LogLoss,
     repairs: Vec<Repair>,
-    fatal: Option<FatalReason>,
-    fetches: Vec<(u64, FetchWanted)>,
-    /// When each job of the log was issued, in running time, oldest first.
-    pub(crate) unwritten_ms: VecDeque<u64>,
-    /// Running time of this process: the sum of bounded steps from tick to tick. Pauses do not count.
-    pub(crate) running_ms: u64,
-    /// The last known leader.
-    pub(crate) last_leader: Option<NodeId>,
-    /// When a leader was last heard, in running time.
-    pub(crate) led_ms: u64,
-    /// Doubts about the completeness of this member's log.
-    pub(crate) doubts: Doubts,
-    /// When the last tick was.
+    /// Time of the last tick.
     ticked_ms: u64,
-    role: (StateRole, u64, Option<NodeId>),
     ticks: u64,
-    /// Refusals whose reason may still be computed before the next tick.
-    pub(crate) explanations_left: u32,
-    quiet_ticks: u64,
-    /// Commit index in the newest record.
-    recorded_commit: u64,
-    /// Time of the last leader contact in the newest record.
-    recorded_contact_ms: u64,
-    stop: Stop,
+    /// Role, term and leader that the components know.
+    role: (StateRole, u64, Option<NodeId>),
 }
 
 impl Replica {
@@ -157,21 +114,18 @@ impl Replica {
         let recorded_contact_ms = log.contact_wall_ms();
         let driver = Driver::new(config.id, config.seed, LogStorage::new(log, conf_state), applied);
         let role = (driver.role(), driver.term(), driver.leader());
-        // Tokens and contexts of a process before this one must not come again.
+        // Tokens and contexts of earlier processes must not be used again.
         let first_token = config.boot_id;
-        let doubts = Doubts::new(config.doubt);
+        let log_loss = LogLoss::new(config.suspected_loss);
         Self {
-            config,
-            now,
-            out: VecDeque::new(),
-            tickets: Tickets::default(),
+            outputs: Outputs::new(config.group),
+            local: Local::new(config, now, started_last_index),
             driver,
             machine,
             head: Head::default(),
             opened_keys: OpenedKeys::default(),
-            waiters: Waiters::new(first_token),
+            requests: Requests::new(first_token),
             seen_forwards: SeenForwards::default(),
-            admin: AdminJobs::default(),
             reads: Reads::new(first_token),
             follower_commit: FollowerCommit::default(),
             progress: Progress::default(),
@@ -182,42 +136,24 @@ impl Replica {
             memory: Memory::default(),
             clocks: Clocks::default(),
             full: FullDisk::default(),
-            counters: Counters::default(),
-            serving: Serving::No,
-            fenced: false,
-            pending_fatal: None,
-            removal: Removal::No,
-            is_installing: false,
-            started_ms: now.monotonic_ms,
-            started_last_index,
             repairs: Vec::new(),
-            fatal: None,
-            fetches: Vec::new(),
-            unwritten_ms: VecDeque::new(),
-            running_ms: 0,
-            last_leader: None,
-            led_ms: 0,
-            doubts,
+            log_jobs: LogJobs::new(applied, recorded_contact_ms),
+            log_loss,
             ticked_ms: now.monotonic_ms,
             role,
             ticks: 0,
-            explanations_left: 0,
-            quiet_ticks: 0,
-            recorded_commit: applied,
-            recorded_contact_ms,
-            stop: Stop::No,
         }
     }
 
     /// Reports the initial state to the shell.
     fn report_all(&mut self) {
         let members = self.machine.settings.members();
-        self.out.push_back(Output::PeersChanged { members });
-        self.out.push_back(Output::KeysChanged { keys: None });
-        self.out.push_back(Output::PoliciesChanged);
-        self.out.push_back(Output::TrustChanged);
-        self.out.push_back(Output::ZonesChanged { zones: None });
-        self.out.push_back(Output::Published { index: self.machine.applied.0 });
+        self.outputs.push(Output::PeersChanged { members });
+        self.outputs.push(Output::KeysChanged { keys: None });
+        self.outputs.push(Output::PoliciesChanged);
+        self.outputs.push(Output::TrustChanged);
+        self.outputs.push(Output::ZonesChanged { zones: None });
+        self.outputs.push(Output::Published { index: self.machine.applied.0 });
         self.note_removal();
     }
 
@@ -241,12 +177,13 @@ impl Replica {
 
     /// Handles an input.
     pub fn handle(&mut self, input: Input, now: Now) {
-        self.now.monotonic_ms = self.now.monotonic_ms.max(now.monotonic_ms);
-        self.now.wall_ms = now.wall_ms;
-        if self.fatal.is_some() {
+        self.local.now.monotonic_ms = self.local.now.monotonic_ms.max(now.monotonic_ms);
+        self.local.now.wall_ms = now.wall_ms;
+        if self.local.lifecycle.fatal_reason().is_some() {
             return;
         }
-        self.check_clock_step();
+        let context = Context::new(&self.local, &self.driver, &self.machine);
+        self.rotation.check_clock_step(&context, &mut self.outputs);
         match input {
             Input::Tick => self.tick(),
             Input::Peer { from, frame } => self.handle_frame(from, &frame),
@@ -255,20 +192,23 @@ impl Replica {
             Input::PeerGone { id, refused } => self.handle_gone(id, refused),
             Input::ReportedRemoved { by } => self.handle_reported_removed(by),
             Input::Persisted { queue, ticket } => self.handle_persisted(queue, ticket),
-            Input::DiskFull { queue } => self.handle_disk_full(queue),
+            Input::DiskFull { queue } => self.full.set(queue, true),
             Input::DiskRoom { queue } => self.handle_disk_room(queue),
             Input::FileRead { ticket, bytes } => self.handle_file_read(ticket, bytes),
             Input::Update(request) => self.handle_update(request),
             Input::Admin { request_id, command } => self.handle_admin(request_id, command),
             Input::ReadIndex { request_id } => self.handle_read_index(request_id),
             Input::DataKeys { keys } => {
-                self.config.data_key = keys;
-                self.out.push_back(Output::KeysChanged { keys: None });
-                self.out.push_back(Output::TrustChanged);
+                self.local.config.data_key = keys;
+                self.outputs.push(Output::KeysChanged { keys: None });
+                self.outputs.push(Output::TrustChanged);
             }
-            Input::Memory { limit_bytes } => self.handle_memory(limit_bytes),
-            Input::Idle => self.handle_idle(),
-            Input::MachineRestored => self.void_lease(),
+            Input::Memory { limit_bytes } => self.memory.set_limit(limit_bytes),
+            Input::Idle => self.background.note_idle(),
+            Input::MachineRestored => {
+                let context = Context::new(&self.local, &self.driver, &self.machine);
+                self.rotation.void_lease(&context, &mut self.outputs);
+            }
             Input::Stop => self.handle_stop(),
         }
         self.note_role();
@@ -276,46 +216,49 @@ impl Replica {
 
     /// The next output; `None` if there is none before the next input.
     pub fn poll(&mut self) -> Option<Output> {
-        if let Some(output) = self.out.pop_front() {
+        if let Some(output) = self.outputs.pop() {
             return Some(output);
         }
-        if self.fatal.is_none() {
+        if self.local.lifecycle.fatal_reason().is_none() {
             self.work();
         }
-        self.out.pop_front()
+        self.outputs.pop()
     }
 
-    /// Moves everything that can move.
+    /// Runs all parts until none has more to do.
     fn work(&mut self) {
         self.note_role();
-        self.begin_checkpoint_when_due();
-        let is_idle = self.start_background_step();
+        self.begin_checkpoint();
+        let has_work = || self.requests.admin.has_chunks_to_propose() || self.transfers.has_checkpoint_to_write();
+        let is_idle = self.background.start_step(has_work, self.local.running_ms, &mut self.outputs);
         if is_idle {
-            self.continue_imports();
+            let (requests, mut shared) = self.requests();
+            requests.continue_imports(&mut shared);
         }
         // A batch is sent before the next one is evaluated, so that replication and new requests are not delayed.
-        while self.propose_waiting() && self.out.is_empty() {
+        while self.propose_waiting() && self.outputs.is_empty() {
             self.work_raft();
         }
         self.work_raft();
-        self.drive_transfers(is_idle);
+        let context = Context::new(&self.local, &self.driver, &self.machine);
+        self.transfers.drive(&context, is_idle, &mut self.outputs);
         self.poll_log();
     }
 
-    /// Does all that raft has ready.
+    /// Executes all work that raft has ready.
     pub(crate) fn work_raft(&mut self) {
         loop {
             let transfers = &self.transfers;
             let Some(work) = self.driver.ready(|snapshot| transfers.reference(snapshot)) else { break };
             self.note_role();
             if work.snapshot.is_some() {
-                self.is_installing = true;
+                self.transfers.is_installing = true;
                 self.install_when_durable();
             }
             self.send_messages(work.messages);
             self.handle_read_states(work.reads);
             self.apply_committed(work.committed);
-            if self.fatal.is_some() {
+            if self.local.lifecycle.fatal_reason().is_some() {
                 return;
             }
         }
@@ -330,39 +273,26 @@ impl Replica {
         }
         let (was_leader, old_term) = (self.role.0 == StateRole::Leader, self.role.1);
         self.role = role;
-        self.last_leader = role.2.or(self.last_leader);
+        self.local.last_leader = role.2.or(self.local.last_leader);
         if old_term != role.1 || was_leader != (role.0 == StateRole::Leader) {
             self.drop_head();
-            self.reset_progress();
-            self.reset_rotation();
-            self.reset_reads();
-            self.reset_follower_commit();
-            self.reset_memory();
-            self.reset_full();
+            self.progress.reset(self.local.now.monotonic_ms);
+            self.rotation.reset(&Context::new(&self.local, &self.driver, &self.machine));
+            self.reads.reset();
+            self.follower_commit = FollowerCommit::default();
+            self.memory.reset();
+            self.full.reset();
         }
-        self.out.push_back(Output::RoleChanged { role: role_of(role.0), term: role.1, leader: role.2 });
+        self.outputs.push(Output::RoleChanged { role: role_of(role.0), term: role.1, leader: role.2 });
         // Waiting commands go to the new leader.
         if role.2.is_some() {
-            self.tick_waiters();
+            let (requests, mut shared) = self.requests();
+            requests.tick_waiters(&mut shared);
         }
     }
 
     pub(crate) fn role_now(&self) -> Role {
         role_of(self.driver.role())
-    }
-
-    /// Stops this replica. It reports the reason once.
-    pub(crate) fn fatal(&mut self, reason: FatalReason) {
-        if self.fatal.is_none() {
-            self.fatal = Some(reason);
-            self.serving = Serving::No;
-            self.out.push_back(Output::ServingChanged { serving: Serving::No });
-            self.out.push_back(Output::Fatal { reason });
-        }
-    }
-
-    pub(crate) const fn fatal_reason(&self) -> Option<FatalReason> {
-        self.fatal
     }
 }
 

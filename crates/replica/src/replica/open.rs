@@ -1,15 +1,15 @@
-//! From an empty directory to a member, and from a member's directory to a running replica.
+//! Creates a member in an empty directory, and starts a replica from a member's directory.
 
 use super::Replica;
 use super::founding::{Founding, create_log, log_id};
-use super::torn::doubt_of;
-use crate::apply::record_of;
+use crate::audit::record_of;
 use crate::checkpoint::{CheckpointError, CheckpointReader, has_remains, stale_files};
 use crate::config::ReplicaConfig;
 use crate::disk::{DiskOp, DiskRead, Tickets};
 use crate::entry::Entry;
 use crate::io::{AuditRecord, Member, Now, Output};
 use crate::log::{self, CheckpointRef, Log};
+use crate::log_loss::loss_of_torn_record;
 use crate::machine::{Applied, Machine, Restore, RestoreError, empty_machine};
 use crate::raft::{ConfTracker, decode_conf_change, is_conf_change};
 use crate::state::Settings;
@@ -17,37 +17,37 @@ use core::fmt;
 use raft::eraftpb::ConfState;
 use zone::codec::DecodeError;
 
-/// Index and term of the state that a cluster begins with.
+/// Index and term of a new cluster's first state.
 const GENESIS: (u64, u64) = (1, 1);
 
 /// Why a replica cannot start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OpenError {
-    /// The log; a damaged one means quarantine: the node comes back under its next incarnation.
+    /// The log. If it is damaged, the member goes into quarantine and the node returns under its next incarnation.
     Log(log::OpenError),
     /// The checkpoint.
     Checkpoint(CheckpointError),
-    /// Log and checkpoint are sound, and cannot be read by this software.
+    /// Log and checkpoint are intact, but this software cannot read them.
     Version(DecodeError),
-    /// The checkpoint does not lead to the state that it was written from.
+    /// The checkpoint does not restore the state that it was written from.
     State,
     /// Memory for the zones cannot be reserved.
     Memory,
-    /// The zones, as the cluster has them, are larger than what is reserved for them.
+    /// The zones of the cluster are larger than the memory reserved for them.
     Full,
     /// The directory belongs to another member or cluster.
     Foreign,
-    /// Our own code panics at an entry that the cluster has committed. Log and checkpoint are sound.
+    /// This software panics on an entry that the cluster committed. Log and checkpoint are intact.
     Apply {
-        /// Of the entry.
+        /// Index of the entry.
         index: u64,
     },
-    /// The cluster is at a feature level above what this software knows: what it writes could stop this member at any
-    /// time.
+    /// The cluster's feature level is higher than this software supports, so an unknown entry could stop this member
+    /// at any time.
     Level {
-        /// That of the cluster.
+        /// The level of the cluster.
         cluster: u32,
-        /// That of this software.
+        /// The level of this software.
         known: u32,
     },
 }
@@ -84,10 +84,9 @@ impl From<RestoreError> for OpenError {
 }
 
 impl Replica {
-    /// What makes an empty directory that of a founding member: to be executed, in order, before [`Replica::open`].
-    /// All founders must be given the same members. Executing it again after a crash is harmless as long as
-    /// [`Replica::open`] says [`log::OpenError::Uninitialised`].
-    ///
+    /// Operations that turn an empty directory into that of a founding member. Execute them in order before
+    /// [`Replica::open`]. All founders must be given the same members. Repeating them after a crash is harmless while
+    /// [`Replica::open`] returns [`log::OpenError::Uninitialised`].
     /// # Errors
     /// [`OpenError::Memory`].
     pub fn init(config: &ReplicaConfig, members: &[Member]) -> Result<Vec<DiskOp>, OpenError> {
@@ -98,20 +97,20 @@ impl Replica {
         Ok(Founding::new(config, &mut machine, voters).flatten().collect())
     }
 
-    /// What makes an empty directory that of a member that joins: its state comes from the leader.
+    /// Operations that turn an empty directory into that of a joining member. Its state comes from the leader.
     #[must_use]
     pub fn init_joining(config: &ReplicaConfig) -> Vec<DiskOp> {
         create_log(log_id(config), config.log.clone(), CheckpointRef::default(), &mut Tickets::default())
     }
 
-    /// Starts from what the disk holds.
+    /// Starts from the state on disk.
     ///
     /// # Errors
     /// [`OpenError`].
     pub fn open(disk: &dyn DiskRead, mut config: ReplicaConfig, now: Now) -> Result<Self, OpenError> {
         let (log, repairs) = Log::open(disk, config.log.clone()).map_err(OpenError::Log)?;
-        if let Some(torn) = doubt_of(&log, &repairs) {
-            config.doubt = Some(config.doubt.map_or(torn, |known| known.and(torn)));
+        if let Some(torn) = loss_of_torn_record(&log, &repairs) {
+            config.suspected_loss = Some(config.suspected_loss.map_or(torn, |known| known.and(torn)));
         }
         if log.id() != log_id(&config) {
             return Err(OpenError::Foreign);
@@ -144,21 +143,23 @@ impl Replica {
         let stale = stale_files(files.iter().map(|(file, _)| file.as_str()), &reference);
         let mut replica = Self::assemble(config, now, log, conf_state, machine);
         if let Some((manifest, table)) = offer {
-            replica.offer_checkpoint(manifest, table);
+            let offer = replica.transfers.offer(manifest, table);
+            replica.driver.set_offer(Some(offer));
         }
         replica.transfers.has_remains = has_remains(files.iter().map(|(file, _)| file.as_str()));
         replica.repairs = repairs;
-        // The record that names the newest one may be in the kernel's memory only: on the disk is one before it then.
+        // The record that names the newest checkpoint may be only in the kernel's memory, while the record on disk
+        // names an earlier one.
         replica.transfers.schedule_removal(stale);
         if reference.index > GENESIS.0.max(audit_after) {
-            replica.out.push_back(Output::AuditGap { after: audit_after, to: reference.index });
+            replica.outputs.push(Output::AuditGap { after: audit_after, to: reference.index });
         }
         if !audited.is_empty() {
-            replica.out.push_back(Output::Audited { records: audited });
+            replica.outputs.push(Output::Audited { records: audited });
         }
         replica.report_all();
         if planted!(ServesAtStart) {
-            replica.set_serving(crate::io::Serving::Yes);
+            replica.local.lifecycle.set_serving(crate::io::Serving::Yes, &mut replica.outputs);
         }
         Ok(replica)
     }
@@ -183,7 +184,7 @@ pub(super) fn restore(
     Ok(restore.finish((header.index, header.term))?)
 }
 
-/// Applies the log up to that index.
+/// Applies the log up to the given index.
 pub(super) fn replay(
     disk: &dyn DiskRead,
     log: &Log,

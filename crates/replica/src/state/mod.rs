@@ -1,4 +1,4 @@
-//! Replicated state beside the zones' contents: what every replica that applied the same entries holds alike.
+//! Replicated state except the zones' contents: equal on every replica that applied the same entries.
 
 mod hash;
 mod history;
@@ -8,4 +8,5 @@ mod settings;
 pub(crate) use hash::{Item, item_hash};
 pub(crate) use history::{FrozenHistory, History, HistoryLimits};
 pub(crate) use sessions::{FrozenSessions, Identity, Known, Sessions};
+pub use settings::JoinTokenStatus;
 pub(crate) use settings::{KeyEntry, Settings, ca_context, secret_context};

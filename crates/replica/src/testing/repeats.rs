@@ -1,4 +1,4 @@
-//! The table of repeats by itself, as large as one likes: for figures of what it takes.
+//! The table of sessions alone, of any size, for measurements of its memory and time.
 
 use crate::checkpoint::{CheckpointError, CheckpointReader};
 use crate::disk::DiskRead;
@@ -11,7 +11,7 @@ use wire::name::Name;
 use wire::number::Rcode;
 use zone::set::StoreConfig;
 
-/// A state that holds repeats and nothing else.
+/// A state that holds only sessions.
 pub struct Repeats {
     machine: Machine,
 }
@@ -23,10 +23,10 @@ fn config() -> ReplicaConfig {
 }
 
 impl Repeats {
-    /// None yet, of as many as a daemon remembers.
+    /// An empty table with the daemon's limit.
     ///
     /// # Panics
-    /// When there is no memory.
+    /// If memory cannot be reserved.
     #[must_use]
     pub fn new() -> Self {
         let mut machine = empty_machine(&config(), Settings::empty([1; 16])).expect("memory for no zones");
@@ -34,13 +34,13 @@ impl Repeats {
         Self { machine }
     }
 
-    /// How many there are.
+    /// Number of sessions.
     #[must_use]
     pub fn count(&self) -> usize {
         self.machine.sessions.len()
     }
 
-    /// Notes an update that was executed.
+    /// Adds an executed update.
     pub fn insert(&mut self, identity: [u8; 16], key_name: &Name, time_signed: u64, source: [u8; 16]) {
         self.machine.sessions.insert(identity, key_name, time_signed, source, Rcode::NOERROR, None);
     }
@@ -51,13 +51,13 @@ impl Repeats {
         self.machine.sessions.known(identity, key_name, time_signed, source) == Known::New
     }
 
-    /// What replicas compare.
+    /// The hash that replicas compare.
     #[must_use]
     pub fn hash(&self) -> u128 {
         self.machine.state_hash()
     }
 
-    /// A frozen copy, which writes itself as a checkpoint.
+    /// A frozen copy that can be written as a checkpoint.
     #[must_use]
     pub fn freeze(&mut self) -> Founding {
         Founding::new(&config(), &mut self.machine, vec![1])
@@ -69,7 +69,7 @@ impl Repeats {
     /// [`CheckpointError`].
     ///
     /// # Panics
-    /// When it holds what no checkpoint does.
+    /// If the checkpoint's contents are invalid.
     pub fn read(disk: &dyn DiskRead, file: String) -> Result<Self, CheckpointError> {
         let mut restore = Restore::new(&config()).expect("memory for no zones");
         let each = |section, bytes: &[u8]| restore.item(section, bytes).expect("an item that was written");

@@ -5,20 +5,21 @@
 //!   MsgSnapshot (held back) --> CheckpointFetcher --> durable --> loaded --> stepped --> one log record --> in force
 //! ```
 
+mod incoming;
 mod install;
 
 use crate::checkpoint::{
     CheckpointHeader, CheckpointServer, CheckpointWriter, INCOMING_FILE, Manifest, ServerOutput, Table, Written,
     checkpoint_file,
 };
-use crate::disk::{DiskJob, DiskOp, DiskQueue};
+use crate::context::{Context, Outputs};
 use crate::io::{AdminError, AdminReply, NodeId, Output};
 use crate::limits::CHECKPOINT_WAIT_MS;
+use crate::log::CheckpointRef;
 use crate::machine::FrozenState;
 use crate::peer::Frame;
-use crate::replica::Replica;
-pub(crate) use install::Incoming;
-use raft::eraftpb::Snapshot;
+use incoming::Incoming;
+use raft::eraftpb::{Message, Snapshot};
 use std::collections::BTreeMap;
 
 /// A transfer fails if its receiver is silent for this long.
@@ -52,6 +53,28 @@ pub(crate) struct Transfers {
     to_remove: Vec<String>,
     /// The ticket of that record.
     remove_after: Option<u64>,
+    /// The log restarts after a checkpoint. The state is replaced once that is durable.
+    pub(crate) is_installing: bool,
+}
+
+/// A checkpoint of this member's state that is complete.
+pub(crate) struct NewCheckpoint {
+    /// The log refers to it from now on.
+    pub(crate) reference: CheckpointRef,
+    /// Raft offers it to members that lag.
+    pub(crate) offer: Snapshot,
+    /// A transfer needs the entries after this index.
+    pub(crate) pinned: Option<u64>,
+}
+
+/// The effect of a read for a checkpoint.
+pub(crate) enum CheckpointRead {
+    /// Nothing is left to do.
+    Done,
+    /// The leader's checkpoint is loaded. Raft may see the message that announced it.
+    Loaded(NodeId, Box<Message>),
+    /// The newest checkpoint of this member is damaged. It must not be offered any longer.
+    NewestDamaged,
 }
 
 /// A checkpoint that is being written.
@@ -82,301 +105,285 @@ impl Transfers {
         self.checkpoint_waiters.len()
     }
 
-    /// Has files removed once a record is durable that is polled from now on.
+    /// Whether a checkpoint has data that was not given to the disk yet.
+    pub(crate) fn has_checkpoint_to_write(&self) -> bool {
+        let writing = self.writer.as_ref();
+        writing.is_some_and(|writing| writing.state.is_some() && !writing.writer.is_under_way())
+    }
+
+    /// Schedules the removal of files once a record is durable that is polled from now on.
     pub(crate) fn schedule_removal(&mut self, files: Vec<String>) {
         if !files.is_empty() {
             self.to_remove.extend(files);
             self.remove_after = None;
         }
     }
-}
 
-impl Replica {
-    /// An administrator wants a checkpoint of what is applied now.
-    pub(crate) fn request_checkpoint(&mut self, request_id: u64) {
-        self.transfers.checkpoint_waiters.push((
-            request_id,
-            self.machine.applied.0,
-            self.now.monotonic_ms + CHECKPOINT_WAIT_MS,
-        ));
-        self.answer_checkpoint_waiters();
+    /// Requests a checkpoint of the applied state for an administrator.
+    pub(crate) fn request_checkpoint(&mut self, context: &Context<'_>, request_id: u64, outputs: &mut Outputs) {
+        self.checkpoint_waiters.push((request_id, context.applied(), context.now_ms() + CHECKPOINT_WAIT_MS));
+        self.answer_waiters(context, outputs);
     }
 
-    fn answer_checkpoint_waiters(&mut self) {
-        if self.transfers.checkpoint_waiters.is_empty() {
-            return;
-        }
-        let (newest, now) = (self.driver.log().checkpoint(), self.now.monotonic_ms);
-        let mut waiters = core::mem::take(&mut self.transfers.checkpoint_waiters);
-        waiters.retain(|&(request_id, index, until_ms)| {
-            let result = if self.is_fenced() {
+    fn answer_waiters(&mut self, context: &Context<'_>, outputs: &mut Outputs) {
+        let (newest, now) = (context.driver.log().checkpoint(), context.now_ms());
+        self.checkpoint_waiters.retain(|&(request_id, index, until_ms)| {
+            let lifecycle = &context.local.lifecycle;
+            let result = if lifecycle.is_fenced() {
                 Err(AdminError::Fenced)
             } else if newest.index >= index {
                 Ok(AdminReply::Checkpoint { file: checkpoint_file(&newest), index: newest.index })
-            } else if now >= until_ms || self.is_stopping() {
+            } else if now >= until_ms || lifecycle.is_stopping() {
                 Err(AdminError::Busy)
             } else {
-                // Also after one that was given up.
-                self.transfers.wanted = self.transfers.wanted.max(Some(index));
+                // This also applies after an abandoned checkpoint.
+                self.wanted = self.wanted.max(Some(index));
                 return true;
             };
-            self.admin_done(request_id, result);
+            outputs.admin_done(request_id, result);
             false
         });
-        self.transfers.checkpoint_waiters = waiters;
     }
 
-    /// Offers a durable checkpoint to members that lag.
-    pub(crate) fn offer_checkpoint(&mut self, manifest: Manifest, table: Table) {
-        self.transfers.last_bytes = manifest.file_bytes();
-        self.driver.set_offer(Some(snapshot_of(&manifest)));
-        self.transfers.server.offer(manifest, table);
+    /// Serves a durable checkpoint to members that lag. Returns raft's offer of it.
+    #[must_use]
+    pub(crate) fn offer(&mut self, manifest: Manifest, table: Table) -> Snapshot {
+        self.last_bytes = manifest.file_bytes();
+        let offer = snapshot_of(&manifest);
+        self.server.offer(manifest, table);
+        offer
     }
 
-    /// Whether there is something of a checkpoint to be written that the disk was not given yet.
-    pub(crate) fn has_checkpoint_to_write(&self) -> bool {
-        let writing = self.transfers.writer.as_ref();
-        writing.is_some_and(|writing| writing.state.is_some() && !writing.writer.is_under_way())
-    }
-
-    /// Moves the checkpoints under way; the one that is being written by one piece at leisure, or a block when it would
-    /// be late otherwise.
-    pub(crate) fn drive_transfers(&mut self, is_idle: bool) {
+    /// Continues the transfers and the checkpoint being written: one step when the machine is idle, or a whole block
+    /// if the checkpoint would otherwise be late.
+    pub(crate) fn drive(&mut self, context: &Context<'_>, is_idle: bool, outputs: &mut Outputs) {
         let mut is_urgent = false;
-        if let Some(writing) = &self.transfers.writer {
+        if let Some(writing) = &self.writer {
             // A checkpoint from a leader replaces the zones, whose counter starts at zero.
-            let retired_bytes = self.machine.zones.retired_bytes_total().saturating_sub(writing.retired_at_start);
-            let (log, begun, abandoned) = (self.driver.log(), writing.bytes_at_start, self.transfers.abandoned);
+            let retired_bytes = context.machine.zones.retired_bytes_total().saturating_sub(writing.retired_at_start);
+            let (log, begun, abandoned) = (context.driver.log(), writing.bytes_at_start, self.abandoned);
             let is_late = log.is_checkpoint_late(begun, retired_bytes, abandoned);
             is_urgent = log.is_checkpoint_urgent(begun, retired_bytes, abandoned);
             if is_late && writing.state.is_some() {
-                self.transfers.abandoned += 1;
-                self.abandon_checkpoint();
+                self.abandoned += 1;
+                self.abandon(outputs);
             }
         }
         if is_urgent || is_idle {
-            self.write_checkpoint(is_urgent);
+            self.write(is_urgent, outputs);
         }
-        while let Some(output) = self.transfers.server.poll(&mut self.tickets) {
+        while let Some(output) = self.server.poll(&mut outputs.tickets) {
             match output {
-                ServerOutput::Read(read) => self.out.push_back(Output::ReadFile(read)),
+                ServerOutput::Read(read) => outputs.push(Output::ReadFile(read)),
                 ServerOutput::Send { to, frame } => {
                     let mut bytes = Vec::new();
                     frame.encode(&mut bytes);
-                    self.send(to, &Frame::Checkpoint(bytes));
+                    outputs.send(to, &Frame::Checkpoint(bytes));
                 }
             }
         }
-        self.drive_incoming();
+        self.drive_incoming(context, outputs);
     }
 
-    fn write_checkpoint(&mut self, is_urgent: bool) {
-        let Some(writing) = &mut self.transfers.writer else { return };
+    fn write(&mut self, is_urgent: bool, outputs: &mut Outputs) {
+        let Some(writing) = &mut self.writer else { return };
         let Some(state) = &mut writing.state else { return };
         let job = match is_urgent {
-            true => writing.writer.poll(state, &mut self.tickets),
-            false => writing.writer.poll_step(state, &mut self.tickets).into_job(),
+            true => writing.writer.poll(state, &mut outputs.tickets),
+            false => writing.writer.poll_step(state, &mut outputs.tickets).into_job(),
         };
-        self.out.extend(job.map(Output::Disk));
+        if let Some(job) = job {
+            outputs.push(Output::Disk(job));
+        }
     }
 
-    pub(crate) fn begin_checkpoint_when_due(&mut self) {
-        let newest = self.driver.log().checkpoint().index;
-        if let Some(wanted) = self.driver.take_checkpoint_wanted() {
-            self.transfers.wanted = Some(wanted);
+    /// The header of the checkpoint that is due now. The caller freezes the state and calls [`Self::begin`].
+    pub(crate) fn take_due(&mut self, context: &Context<'_>) -> Option<CheckpointHeader> {
+        let Context { local, driver, machine } = *context;
+        let newest = driver.log().checkpoint().index;
+        if let Some(wanted) = driver.take_checkpoint_wanted() {
+            self.wanted = Some(wanted);
         }
-        let is_wanted = self.transfers.wanted.is_some_and(|wanted| wanted > newest);
-        let is_replacing = self.transfers.damaged.is_some();
-        let is_due = is_wanted || is_replacing || self.driver.log().is_checkpoint_due(self.transfers.last_bytes);
-        let (index, term) = self.machine.applied;
-        // While nothing is written there is no later state, and the same one again is as good as the damaged one was.
+        let is_wanted = self.wanted.is_some_and(|wanted| wanted > newest);
+        let is_replacing = self.damaged.is_some() && !planted!(DamagedCheckpointStays);
+        let is_due = is_wanted || is_replacing || driver.log().is_checkpoint_due(self.last_bytes);
+        let (index, term) = machine.applied;
+        // Without new entries there is no later state. Then a new checkpoint of the same state replaces the damaged
+        // one.
         let is_newer = index > newest || is_replacing && index == newest;
-        // A state that is not what a majority has must not outlive this process. What a process before this one left
-        // goes first, once the log is durable: a file of that may have the name of the one to be written.
-        if self.is_fenced()
-            || !self.driver.log().is_durable()
+        // A state that differs from the majority's must not outlive this process. Files of an earlier process are
+        // removed first, once the log is durable, because one may have the name of the new checkpoint.
+        if local.lifecycle.is_fenced() && !planted!(FencedWritesCheckpoint)
+            || !driver.log().is_durable()
             || !is_due
-            || self.transfers.writer.is_some()
+            || self.writer.is_some()
             || !is_newer
-            || self.transfers.incoming.is_under_way()
+            || self.incoming.is_under_way()
         {
-            return;
+            return None;
         }
-        self.transfers.wanted = None;
-        let header = CheckpointHeader {
-            cluster: self.config.cluster_id,
-            group: u32::from(self.config.group),
+        self.wanted = None;
+        Some(CheckpointHeader {
+            cluster: local.config.cluster_id,
+            group: u32::from(local.config.group),
             index,
             term,
-            feature_level: self.machine.settings.feature_level(),
-            members: self.driver.conf_state(),
-        };
-        let state = Some(self.machine.freeze());
-        let bytes_at_start = self.driver.log().bytes_after_checkpoint();
-        let retired_at_start = self.machine.zones.retired_bytes_total();
-        let writer = CheckpointWriter::new(header);
-        self.transfers.writer = Some(Box::new(Writing { writer, state, bytes_at_start, retired_at_start }));
+            feature_level: machine.settings.feature_level(),
+            members: driver.conf_state(),
+        })
+    }
+
+    /// Begins to write a checkpoint of the frozen state.
+    pub(crate) fn begin(&mut self, context: &Context<'_>, header: CheckpointHeader, state: FrozenState) {
+        let bytes_at_start = context.driver.log().bytes_after_checkpoint();
+        let retired_at_start = context.machine.zones.retired_bytes_total();
+        let (writer, state) = (CheckpointWriter::new(header), Some(state));
+        self.writer = Some(Box::new(Writing { writer, state, bytes_at_start, retired_at_start }));
     }
 
     /// Abandons the checkpoint that is being written. The frozen state is released immediately.
-    fn abandon_checkpoint(&mut self) {
-        let Some(writing) = &mut self.transfers.writer else { return };
+    pub(crate) fn abandon(&mut self, outputs: &mut Outputs) {
+        let Some(writing) = &mut self.writer else { return };
         if writing.state.take().is_some() {
-            self.counters.checkpoints_abandoned += 1;
+            outputs.counters.checkpoints_abandoned += 1;
         }
         if !writing.writer.is_under_way() {
-            self.transfers.writer = None;
+            self.writer = None;
         }
     }
 
-    /// This replica's state is wrong, nobody knows since when: no checkpoint of it is written or given away.
-    pub(crate) fn distrust_checkpoints(&mut self) {
-        self.abandon_checkpoint();
-        self.driver.set_offer(None);
-    }
-
-    /// Takes the answer to a job of the bulk queue; whether it was about a checkpoint.
-    pub(crate) fn transfer_persisted(&mut self, ticket: u64) -> bool {
+    /// Takes the result of a bulk job. Returns this member's checkpoint once it is complete.
+    pub(crate) fn persisted(
+        &mut self,
+        context: &Context<'_>,
+        outputs: &mut Outputs,
+        ticket: u64,
+    ) -> Option<NewCheckpoint> {
         if self.incoming_persisted(ticket) {
-            return true;
+            return None;
         }
-        let Some(writing) = &mut self.transfers.writer else { return false };
+        let writing = self.writer.as_mut()?;
         let was_abandoned = writing.state.is_none();
-        let is_distrusted = self.fenced || self.pending_fatal.is_some();
+        let is_distrusted = context.local.lifecycle.is_fenced() && !planted!(FencedWritesCheckpoint);
         // A leader's checkpoint was installed meanwhile: the log refers to that one, which must stay the newest.
-        let installed = self.driver.log().checkpoint();
-        let first_unused = installed.index + u64::from(self.transfers.damaged.is_none());
+        let installed = context.driver.log().checkpoint();
+        let first_unused = installed.index + u64::from(self.damaged.is_none());
         match writing.writer.persisted(ticket) {
-            Written::NotOurs => false,
             Written::Whole(whole) if is_distrusted || whole.0.header.index < first_unused => {
-                self.transfers.writer = None;
+                self.writer = None;
                 if whole.0.reference() != installed {
-                    self.remove_files(vec![whole.0.file()]);
+                    outputs.remove_files(vec![whole.0.file()]);
                 }
-                true
             }
-            Written::More if was_abandoned => {
-                self.transfers.writer = None;
-                true
-            }
-            Written::More => true,
+            Written::More if was_abandoned => self.writer = None,
+            Written::NotOurs | Written::More => {}
             Written::Whole(whole) => {
                 let (manifest, table) = *whole;
-                self.transfers.writer = None;
-                self.counters.checkpoints_written += 1;
-                self.driver.log_mut().checkpointed(manifest.reference());
+                self.writer = None;
+                outputs.counters.checkpoints_written += 1;
                 self.note_newest(&manifest);
-                self.offer_checkpoint(manifest, table);
-                self.compact();
-                true
+                let reference = manifest.reference();
+                let offer = self.offer(manifest, table);
+                let pinned = self.server.pinned_index(context.now_ms());
+                self.retire(context.now_ms(), outputs);
+                return Some(NewCheckpoint { reference, offer, pinned });
             }
         }
+        None
     }
 
-    /// A checkpoint is there. It takes the place of a damaged one; of the same state it has the same name.
-    fn note_newest(&mut self, newest: &Manifest) {
-        self.transfers.abandoned = 0;
-        if let Some(file) = self.transfers.damaged.take().filter(|file| *file != newest.file()) {
-            self.transfers.schedule_removal(vec![file]);
+    /// A checkpoint is complete. It replaces a damaged one; if both are of the same state, they have the same name.
+    pub(super) fn note_newest(&mut self, newest: &Manifest) {
+        self.abandoned = 0;
+        if let Some(file) = self.damaged.take().filter(|file| *file != newest.file()) {
+            self.schedule_removal(vec![file]);
         }
     }
 
-    /// Lets go of what the newest checkpoint holds, but for what stays behind it and what a transfer needs.
-    fn compact(&mut self) {
-        let now = self.now.monotonic_ms;
-        let pinned = self.transfers.server.pinned_index(now);
-        let target = self.driver.log().compact_target(pinned);
-        self.driver.log_mut().compact(target);
-        let to_remove = self.transfers.server.retire(now);
+    /// Removes the files of checkpoints that no transfer needs any longer.
+    fn retire(&mut self, now_ms: u64, outputs: &mut Outputs) {
+        let to_remove = self.server.retire(now_ms);
         if planted!(OldCheckpointRemovedEarly) {
-            return self.remove_files(to_remove);
+            return outputs.remove_files(to_remove);
         }
-        self.transfers.schedule_removal(to_remove);
+        self.schedule_removal(to_remove);
     }
 
     /// A job of the log was polled: a record in it refers to the newest checkpoint.
     pub(crate) fn note_log_job(&mut self, ticket: u64) {
-        if !self.transfers.to_remove.is_empty() && self.transfers.remove_after.is_none() {
-            self.transfers.remove_after = Some(ticket);
+        if !self.to_remove.is_empty() && self.remove_after.is_none() {
+            self.remove_after = Some(ticket);
         }
     }
 
-    /// A job of the log is durable: files that nothing refers to may go.
-    pub(crate) fn remove_scheduled(&mut self, ticket: u64) {
-        if self.transfers.remove_after.is_some_and(|after| ticket >= after) {
-            self.transfers.remove_after = None;
-            let files = core::mem::take(&mut self.transfers.to_remove);
-            self.remove_files(files);
+    /// A log job is durable: files that are no longer referred to may be removed.
+    pub(crate) fn remove_scheduled(&mut self, ticket: u64, outputs: &mut Outputs) {
+        if self.remove_after.is_some_and(|after| ticket >= after) {
+            self.remove_after = None;
+            let files = core::mem::take(&mut self.to_remove);
+            outputs.remove_files(files);
         }
     }
 
-    pub(crate) fn remove_files(&mut self, files: Vec<String>) {
-        if files.is_empty() {
-            return;
-        }
-        let mut ops: Vec<_> = files.into_iter().map(|file| DiskOp::Remove { file }).collect();
-        ops.push(DiskOp::SyncDir);
-        let ticket = self.tickets.draw();
-        self.out.push_back(Output::Disk(DiskJob { queue: DiskQueue::Bulk, ticket, ops }));
+    /// A manifest was sent to a member.
+    pub(crate) fn note_sent(&mut self, to: NodeId, now_ms: u64) {
+        self.sent.insert(to, now_ms + MANIFEST_TIMEOUT_MS);
     }
 
-    /// A member was sent a manifest.
-    pub(crate) fn note_snapshot_sent(&mut self, to: NodeId) {
-        self.transfers.sent.insert(to, self.now.monotonic_ms + MANIFEST_TIMEOUT_MS);
-    }
-
-    /// A member asks for blocks.
-    pub(super) fn note_snapshot_heard(&mut self, from: NodeId) {
-        if let Some(until_ms) = self.transfers.sent.get_mut(&from) {
-            *until_ms = self.now.monotonic_ms + RECEIVER_SILENT_MS;
+    /// A member requested blocks.
+    pub(super) fn note_heard(&mut self, from: NodeId, now_ms: u64) {
+        if let Some(until_ms) = self.sent.get_mut(&from) {
+            *until_ms = now_ms + RECEIVER_SILENT_MS;
         }
     }
 
-    /// Handles a member's report about a checkpoint transfer. Raft needs it, or it would wait forever. A report without
-    /// a transfer is ignored.
-    pub(crate) fn handle_snapshot_result(&mut self, from: NodeId, ok: bool) {
-        let was_sent = self.transfers.sent.remove(&from).is_some();
-        if was_sent && self.driver.is_leader() {
-            self.driver.report_snapshot(from, ok);
+    /// The transfer to a member is over. Returns whether there was one.
+    pub(crate) fn end_sent(&mut self, to: NodeId) -> bool {
+        self.sent.remove(&to).is_some()
+    }
+
+    /// The receivers of transfers that are silent.
+    pub(crate) fn silent(&self, now_ms: u64) -> Vec<NodeId> {
+        let is_silent = |(&id, &until_ms): (&NodeId, &u64)| (now_ms >= until_ms).then_some(id);
+        self.sent.iter().filter_map(is_silent).collect()
+    }
+
+    pub(crate) fn tick(&mut self, context: &Context<'_>, outputs: &mut Outputs) {
+        self.tick_incoming(context, outputs);
+        self.answer_waiters(context, outputs);
+        let is_old = context.running_ms() >= REMAINS_KEPT_MS;
+        if self.has_remains && is_old && !self.incoming.is_under_way() {
+            self.has_remains = false;
+            outputs.remove_files(vec![INCOMING_FILE.to_owned()]);
         }
     }
 
-    pub(crate) fn tick_transfers(&mut self) {
-        let now = self.now.monotonic_ms;
-        let is_silent = |(&id, &until_ms): (&NodeId, &u64)| (now >= until_ms).then_some(id);
-        let silent: Vec<_> = self.transfers.sent.iter().filter_map(is_silent).collect();
-        for id in silent {
-            self.handle_snapshot_result(id, false);
-        }
-        self.tick_incoming();
-        self.answer_checkpoint_waiters();
-        if self.transfers.has_remains && self.running_ms >= REMAINS_KEPT_MS && !self.transfers.incoming.is_under_way() {
-            self.transfers.has_remains = false;
-            self.remove_files(vec![INCOMING_FILE.to_owned()]);
-        }
-    }
-
-    pub(crate) fn checkpoint_peer_gone(&mut self, id: NodeId) {
-        self.transfers.server.peer_gone(id);
+    pub(crate) fn peer_gone(&mut self, id: NodeId) {
+        self.server.peer_gone(id);
         self.incoming_peer_gone(id);
-        if self.transfers.sent.contains_key(&id) {
-            self.handle_snapshot_result(id, false);
-        }
     }
 
-    /// Takes what the disk read for a checkpoint.
-    pub(crate) fn transfer_read(&mut self, ticket: u64, bytes: Vec<u8>) {
-        let bytes = match self.incoming_read(ticket, bytes) {
-            Ok(()) => return,
+    /// Takes the result of a read for a checkpoint.
+    pub(crate) fn handle_read(
+        &mut self,
+        context: &Context<'_>,
+        outputs: &mut Outputs,
+        ticket: u64,
+        bytes: Vec<u8>,
+    ) -> CheckpointRead {
+        let bytes = match self.incoming_read(ticket, bytes, outputs) {
+            Ok(Some((from, message))) => return CheckpointRead::Loaded(from, Box::new(message)),
+            Ok(None) => return CheckpointRead::Done,
             Err(bytes) => bytes,
         };
-        let Err(damage) = self.transfers.server.file_read(ticket, bytes) else { return };
-        if damage.file != checkpoint_file(&self.driver.log().checkpoint()) {
-            return self.transfers.schedule_removal(vec![damage.file]);
+        let Err(damage) = self.server.file_read(ticket, bytes) else { return CheckpointRead::Done };
+        if damage.file != checkpoint_file(&context.driver.log().checkpoint()) {
+            self.schedule_removal(vec![damage.file]);
+            return CheckpointRead::Done;
         }
-        // The newest is what members that lag are offered, and what this one would start from: another must take its
-        // place.
-        self.driver.set_offer(None);
-        self.transfers.damaged = Some(damage.file);
+        // The damaged checkpoint is the newest: it is offered to members that lag, and this member would start from
+        // it. So it must be replaced.
+        self.damaged = Some(damage.file);
+        CheckpointRead::NewestDamaged
     }
 }

@@ -1,13 +1,13 @@
-//! What an UPDATE does to one version of a zone (RFC 2136 3.2, 3.4.2): a change, or an RCODE and no change.
+//! Evaluates an UPDATE on one version of a zone (RFC 2136 3.2, 3.4.2). The result is a change, or an RCODE without
+//! one.
 //!
-//! Nothing is written: the outcome is the net difference, which goes through the log and is applied everywhere as it
-//! is. Where the RFC leaves something open, or is older than what it would have to say, the comment at the line says
-//! what was chosen.
+//! Evaluation writes nothing. The outcome is the net difference, which goes through the log and is applied unchanged
+//! on all members. Comments name the choices where the RFC leaves something open or is outdated.
 
 use super::prescan::{Parsed, Prerequisite};
 use super::serial;
+use super::serial::SerialPolicyOption;
 use super::working::{LimitReached, Touched, Working, comparable};
-use crate::io::SerialPolicyOption;
 use crate::limits::EVALUATION_WORK_RECORD;
 use policy::{Permit, Step, ZoneRead};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,24 +19,24 @@ use zone::{Changeset, Record};
 /// The outcome of an UPDATE.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Evaluated {
-    /// For the requestor.
+    /// The RCODE for the requestor.
     pub rcode: Rcode,
-    /// What changes; `None`: nothing, and the serial stays.
+    /// The change; `None` if nothing changes and the serial stays.
     pub changeset: Option<Changeset>,
-    /// Why it was REFUSED, or SERVFAIL, where the RCODE alone does not say it.
+    /// The reason for REFUSED or SERVFAIL, if the RCODE alone does not tell it.
     pub refusal: Option<Refusal>,
-    /// What it took to find out: bytes that were read of the zone, and what each record costs beside its bytes.
+    /// The cost of the evaluation: bytes that were read of the zone, and a fixed cost per record.
     pub work: u64,
 }
 
-/// Why an UPDATE of good form was not carried out.
+/// Why a well-formed UPDATE was not executed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Refusal {
-    /// The zone is signed elsewhere: a change would make it bogus.
+    /// The zone is signed elsewhere, so a change would make it bogus.
     Presigned,
-    /// The zone has no SOA, which a zone that was loaded cannot lack: SERVFAIL.
+    /// The zone has no SOA, which cannot happen to a loaded zone: SERVFAIL.
     NoSoa,
-    /// A limit would be broken.
+    /// It would exceed a limit.
     Limit(LimitReached),
 }
 
@@ -53,8 +53,8 @@ impl Refusal {
 }
 
 impl From<LimitReached> for Verdict {
-    /// REFUSED, not SERVFAIL: the limit is a rule of ours that holds tomorrow too (RFC 2136 2.2: "refuses to perform
-    /// the specified operation for policy or security reasons"); SERVFAIL would make clients try again.
+    /// REFUSED, not SERVFAIL: the limit is permanent (RFC 2136 2.2: "refuses to perform the specified operation for
+    /// policy or security reasons"). After SERVFAIL clients would try again.
     fn from(limit: LimitReached) -> Self {
         Self { rcode: Rcode::REFUSED, refusal: Some(Refusal::Limit(limit)) }
     }
@@ -72,14 +72,14 @@ impl From<Rcode> for Verdict {
     }
 }
 
-/// Evaluates an UPDATE that the requestor is allowed to make, on the newest version of its zone. `now_s`, in seconds
-/// since 1970, is used by [`SerialPolicyOption::UnixTime`] only.
+/// Evaluates an UPDATE that the requestor is allowed to make, on the newest version of its zone. Only
+/// [`SerialPolicyOption::UnixTime`] and `Date` use `now_s`, in seconds since 1970.
 #[must_use]
 pub fn evaluate<Z: ZoneRead>(zone: &Z, parsed: &Parsed, policy: SerialPolicyOption, now_s: u64) -> Evaluated {
     evaluate_within(&Permit::unlimited(), zone, parsed, policy, now_s)
 }
 
-/// As [`evaluate`], of a requestor whose rules let it have only so much.
+/// Like [`evaluate`], with limits from the requestor's rules.
 #[must_use]
 pub fn evaluate_within<Z: ZoneRead>(
     permit: &Permit,
@@ -105,7 +105,7 @@ fn changeset<'z, Z: ZoneRead>(
     now_s: u64,
     touched: &'z mut Touched,
 ) -> Result<Option<Changeset>, Verdict> {
-    // Before any prerequisite: nobody may update the zone, and that says nothing about what it holds.
+    // Before any prerequisite: no client may update the zone, and this answer reveals nothing about its contents.
     if zone.is_presigned() {
         return Err(Verdict { rcode: Rcode::REFUSED, refusal: Some(Refusal::Presigned) });
     }
@@ -123,7 +123,7 @@ fn changeset<'z, Z: ZoneRead>(
     apply.finish(policy, now_s)
 }
 
-/// RFC 2136 3.2.5: in their order; those that name values are collected and compared at the end, RRset by RRset.
+/// RFC 2136 3.2.5: in order. Prerequisites with values are collected and compared at the end, by RRset.
 fn check_prerequisites<Z: ZoneRead>(working: &mut Working<'_, Z>, parsed: &Parsed) -> Result<(), Verdict> {
     let mut values: BTreeMap<(&Name, Rtype), BTreeSet<Arc<[u8]>>> = BTreeMap::new();
     for prerequisite in &parsed.prerequisites {
@@ -132,7 +132,7 @@ fn check_prerequisites<Z: ZoneRead>(working: &mut Working<'_, Z>, parsed: &Parse
             Prerequisite::RrsetExists(owner, rtype) => (!exists(working, owner, *rtype)?).then_some(Rcode::NXRRSET),
             // RFC 2136 3.2.2
             Prerequisite::RrsetDoesNotExist(owner, rtype) => exists(working, owner, *rtype)?.then_some(Rcode::YXRRSET),
-            // RFC 2136 3.2.3: 2.4.4 says that empty non-terminals do not count.
+            // RFC 2136 3.2.3: empty non-terminals do not count (2.4.4).
             Prerequisite::NameInUse(owner) => (!is_in_use(working, owner)?).then_some(Rcode::NXDOMAIN),
             // RFC 2136 3.2.4
             Prerequisite::NameNotInUse(owner) => is_in_use(working, owner)?.then_some(Rcode::YXDOMAIN),
@@ -149,7 +149,7 @@ fn check_prerequisites<Z: ZoneRead>(working: &mut Working<'_, Z>, parsed: &Parse
         return Err(rcode.into());
     }
     for ((owner, rtype), rdatas) in &values {
-        // The whole RRset, not each record by itself (RFC 2136 3.2.3).
+        // The whole RRset, not single records (RFC 2136 3.2.3).
         if !working.owner(owner)?.equals(*rtype, rdatas) {
             return Err(Rcode::NXRRSET.into());
         }
@@ -165,12 +165,12 @@ fn exists<Z: ZoneRead>(working: &mut Working<'_, Z>, owner: &Name, rtype: Rtype)
     Ok(working.owner(owner)?.rtypes().any(|other| other == rtype))
 }
 
-/// The update section being carried out.
+/// Executes the update section.
 struct Apply<'z, Z> {
     working: Working<'z, Z>,
     apex: Name,
     serial_before: Serial,
-    /// The serial of an SOA that the update has brought.
+    /// The serial of an SOA in the update.
     serial_carried: Option<Serial>,
 }
 
@@ -206,9 +206,9 @@ impl<'z, Z: ZoneRead> Apply<'z, Z> {
         }
     }
 
-    /// RFC 2136 3.4.2.2. An owner that is occluded, below a zone cut or a DNAME, takes records like any other: glue is
-    /// such a record, and the data may come before the cut goes. A TTL that differs becomes that of the whole RRset,
-    /// whose TTLs must be the same (RFC 2181 5.2).
+    /// RFC 2136 3.4.2.2. An occluded owner, below a zone cut or a DNAME, accepts records like any other: glue is such
+    /// a record, and data may be added before the cut is removed. A different TTL becomes the TTL of the whole RRset,
+    /// because its TTLs must be equal (RFC 2181 5.2).
     fn add(&mut self, owner: &Name, rtype: Rtype, ttl: u32, rdata: &[u8]) -> Result<(), LimitReached> {
         // "In the case of a CNAME Update RR and a non-CNAME Zone RRset or vice versa, ignore".
         let at_odds = |other: Rtype| match rtype {
@@ -225,7 +225,7 @@ impl<'z, Z: ZoneRead> Apply<'z, Z> {
         match rtype {
             // "Only one": RFC 2136 1.1.5 for CNAME, RFC 6672 2.4 for DNAME.
             Rtype::CNAME | Rtype::DNAME if !rrset.contains(rdata) => rrset.clear(),
-            // RFC 2136 1.1.5: WKS compares ADDRESS and PROTOCOL only, the first five bytes.
+            // RFC 2136 1.1.5: WKS compares only ADDRESS and PROTOCOL, the first five bytes.
             Rtype::WKS if !rrset.contains(rdata) => rrset.remove_prefix(rdata.get(..5).unwrap_or(rdata)),
             _ => {}
         }
@@ -233,8 +233,8 @@ impl<'z, Z: ZoneRead> Apply<'z, Z> {
         Ok(())
     }
 
-    /// RFC 2136 3.4.2.2: ignored where there is no SOA, or the serial is not newer. It has to be newer than that of the
-    /// zone too when an SOA before it in the same update was: three steps of nearly half the circle come out behind.
+    /// RFC 2136 3.4.2.2: ignored if the zone has no SOA, or the serial is not newer. After an earlier SOA in the same
+    /// update, it must also be newer than the zone's: three steps of nearly half the circle would end up behind it.
     fn add_soa(&mut self, owner: &Name, ttl: u32, rdata: &[u8]) -> Result<(), LimitReached> {
         let current = self.serial_carried.unwrap_or(self.serial_before);
         let newer = serial::of_soa(rdata).filter(|serial| {
@@ -260,7 +260,7 @@ impl<'z, Z: ZoneRead> Apply<'z, Z> {
         Ok(())
     }
 
-    /// The net difference with the step of the serial; `None` when nothing changed.
+    /// The net difference including the new serial; `None` if nothing changed.
     fn finish(mut self, policy: SerialPolicyOption, now_s: u64) -> Result<Option<Changeset>, Verdict> {
         if !self.working.is_changed() {
             return Ok(None);
@@ -268,7 +268,7 @@ impl<'z, Z: ZoneRead> Apply<'z, Z> {
         let serial_to = match self.serial_carried {
             Some(serial) => serial,
             None => {
-                // RFC 2136 3.6: the server steps the serial when the update does not.
+                // RFC 2136 3.6: the server increments the serial if the update does not.
                 let serial_to = if planted!(SerialNotStepped) && now_s.is_multiple_of(7) {
                     self.serial_before
                 } else {
@@ -301,8 +301,8 @@ const fn is_kept_at_apex(rtype: Rtype) -> bool {
     matches!(rtype, Rtype::SOA | Rtype::NS)
 }
 
-/// Types that RFC 2136 did not know when it asked a CNAME to stand alone: those of DNSSEC, old and new (RFC 2181 10.1,
-/// RFC 4034 3 and 4).
+/// Types newer than RFC 2136 and its rule that a CNAME stands alone: those of DNSSEC, old and new (RFC 2181 10.1, RFC
+/// 4034 3 and 4).
 const fn may_stand_beside_cname(rtype: Rtype) -> bool {
     matches!(rtype, Rtype::SIG | Rtype::KEY | Rtype::NXT | Rtype::RRSIG | Rtype::NSEC)
 }

@@ -1,4 +1,4 @@
-//! An UPDATE (RFC 2136) on its way from bytes to the change it makes. Pure functions: the time comes in.
+//! An UPDATE (RFC 2136), from its bytes to its changeset. The functions are pure: the time is an argument.
 //!
 //! ```text
 //!   bytes --> tsig::authenticate (who) --> prescan (form) --> evaluate (outcome on one version of the zone) --> sign
@@ -6,11 +6,11 @@
 
 pub mod limits;
 
-// What it says.
+// Checks its form.
 mod prescan;
 pub use prescan::{Parsed, Prerequisite, prescan};
 
-// What it does.
+// Computes its effect.
 mod evaluate;
 pub mod serial;
 mod working;

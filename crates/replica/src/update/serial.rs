@@ -1,19 +1,30 @@
-//! The next serial of a zone after an update (RFC 2136 3.6, RFC 1982), and after a restore of its cluster from an old
+//! The next serial of a zone after an update (RFC 2136 3.6, RFC 1982), and after its cluster was restored from an old
 //! state.
 
-use crate::io::SerialPolicyOption;
 use crate::limits::{RESTORE_SERIAL_GAP, SERIAL_GAP_MAX};
 use wire::number::Serial;
 use zone::text::calendar_date;
 
-/// The serial after `current`. It is newer than `current` in the arithmetic of RFC 1982 whatever the clock says, and
-/// never 0, which some software takes for "no serial": 4294967295 is followed by 1.
+/// How a zone's serial moves when an update changes the zone and does not carry a larger serial itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SerialPolicyOption {
+    /// Adds one to the serial.
+    #[default]
+    Increment,
+    /// The seconds since 1970, or the next serial if that time would not be newer.
+    UnixTime,
+    /// `YYYYMMDD00` of the current day in UTC, or the next serial if that would not be newer.
+    Date,
+}
+
+/// The serial after `current`. It is newer than `current` in the arithmetic of RFC 1982 for any clock, and never 0,
+/// because some software takes 0 for "no serial": 1 follows 4294967295.
 #[must_use]
 pub fn step(current: Serial, policy: SerialPolicyOption, now_s: u64) -> Serial {
     match policy {
         SerialPolicyOption::Increment => current.next(),
         SerialPolicyOption::UnixTime => {
-            // The lower 32 bits: from 2106 on the time goes round as serials do.
+            // The lower 32 bits: from 2106 on the time wraps around as serials do.
             let time = Serial(now_s as u32);
             if time.0 != 0 && time.is_newer_than(current) { time } else { current.next() }
         }
@@ -73,15 +84,15 @@ pub fn restored_of_removed(last: Serial, now_s: u64, gap: SerialGap) -> Serial {
     all.into_iter().max_by_key(|to| to.0.wrapping_sub(last.0)).unwrap_or(last)
 }
 
-/// The serial in the rdata of an SOA (RFC 1035 3.3.13): the first of the five numbers behind two names. `None` when the
-/// rdata is too short to be an SOA's.
+/// The serial in the rdata of an SOA (RFC 1035 3.3.13): the first of the five numbers after two names. `None` if the
+/// rdata is too short for an SOA.
 #[must_use]
 pub fn of_soa(rdata: &[u8]) -> Option<Serial> {
     let at = serial_at(rdata)?;
     rdata[at..].first_chunk().map(|&bytes| Serial(u32::from_be_bytes(bytes)))
 }
 
-/// The rdata of an SOA with another serial; `None` when the rdata is too short to be an SOA's.
+/// The rdata of an SOA with another serial; `None` if the rdata is too short for an SOA.
 #[must_use]
 pub fn with_serial(rdata: &[u8], serial: Serial) -> Option<Box<[u8]>> {
     let at = serial_at(rdata)?;
@@ -90,7 +101,7 @@ pub fn with_serial(rdata: &[u8], serial: Serial) -> Option<Box<[u8]>> {
     Some(rdata)
 }
 
-/// Bytes of SERIAL, REFRESH, RETRY, EXPIRE and MINIMUM, which end the rdata.
+/// Bytes of SERIAL, REFRESH, RETRY, EXPIRE and MINIMUM at the end of the rdata.
 const NUMBERS_BYTES: usize = 20;
 
 const fn serial_at(rdata: &[u8]) -> Option<usize> {
@@ -109,10 +120,10 @@ mod tests {
             (Increment, u32::MAX, 0, 1),
             (Increment, u32::MAX - 1, 0, u32::MAX),
             (UnixTime, 1, 1_700_000_000, 1_700_000_000),
-            // Two updates in one second, and a clock that went back.
+            // Two updates in one second, and a clock that was set back.
             (UnixTime, 1_700_000_000, 1_700_000_000, 1_700_000_001),
             (UnixTime, 1_700_000_009, 1_700_000_000, 1_700_000_010),
-            // A serial of the form YYYYMMDDnn is ahead of the time until it comes round.
+            // A serial of the form YYYYMMDDnn is ahead of the time until the time wraps around.
             (UnixTime, 2_026_112_100, 1_795_000_000, 2_026_112_101),
             // More than half the circle behind counts as ahead.
             (UnixTime, 3_900_000_000, 1_700_000_000, 1_700_000_000),

@@ -1,5 +1,5 @@
-//! What several tests of updates share.
-#![expect(clippy::unwrap_used, dead_code, reason = "a test that meets a surprise shall stop; no test uses everything")]
+//! Shared code of tests of updates.
+#![expect(clippy::unwrap_used, dead_code, reason = "an unexpected value fails the test; no test uses everything")]
 
 pub(crate) mod rdata_text;
 pub(crate) mod test_zone;

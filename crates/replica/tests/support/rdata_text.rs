@@ -1,4 +1,4 @@
-//! Rdata as text, for scripts: enough of the types' fields, the generic form of RFC 3597 for the rest.
+//! Rdata as text, for scripts: the fields of common types, and the generic form of RFC 3597 for the rest.
 
 use super::name_out;
 use wire::name::{Name, NameRef};
@@ -6,7 +6,7 @@ use wire::number::Rtype;
 use wire::rdata::{Field, rdata_fields};
 use zone::text::{scan_rdata_text, scan_rtype};
 
-/// A type, or a QTYPE, by its mnemonic, or as `TYPE123`.
+/// A type or QTYPE by its mnemonic or as `TYPE123`.
 pub(crate) fn rtype_of(text: &str) -> Rtype {
     let qtype = || (249..=255).map(Rtype).find(|qtype| qtype.mnemonic() == Some(text));
     scan_rtype(text.as_bytes()).or_else(qtype).unwrap_or_else(|| panic!("type {text}"))
@@ -16,7 +16,7 @@ pub(crate) fn rtype_text(rtype: Rtype) -> String {
     rtype.mnemonic().map_or_else(|| format!("TYPE{}", rtype.0), str::to_owned)
 }
 
-/// Reads rdata; names are relative to `apex`. The generic form may hold what is malformed.
+/// Parses rdata; names are relative to `apex`. The generic form may contain malformed rdata.
 pub(crate) fn rdata_of(rtype: Rtype, words: &[&str], apex: &Name) -> Vec<u8> {
     if let ["\\#", _len, hex @ ..] = words {
         let hex = hex.concat();
@@ -26,7 +26,7 @@ pub(crate) fn rdata_of(rtype: Rtype, words: &[&str], apex: &Name) -> Vec<u8> {
     scan_rdata_text(rtype, text.as_bytes(), Some(apex.as_ref())).unwrap_or_else(|error| panic!("{text}: {error:?}"))
 }
 
-/// Prints rdata; names are relative to `apex`.
+/// Formats rdata; names are relative to `apex`.
 pub(crate) fn rdata_text(rtype: Rtype, rdata: &[u8], apex: &Name) -> String {
     let fields: Option<Vec<String>> = rdata_fields(rtype, rdata)
         .map(|field| field.ok().and_then(|(field, bytes)| field_text(field, bytes, apex)))
@@ -43,7 +43,7 @@ pub(crate) fn rdata_text(rtype: Rtype, rdata: &[u8], apex: &Name) -> String {
 fn field_text(field: Field, bytes: &[u8], apex: &Name) -> Option<String> {
     let number = || bytes.iter().fold(0u32, |number, &byte| number << 8 | u32::from(byte)).to_string();
     Some(match field {
-        Field::Name(_) => name_out(&NameRef::from_octets(bytes).ok()?.to_name(), apex),
+        Field::Name(_) => name_out(&NameRef::from_bytes(bytes).ok()?.to_name(), apex),
         Field::U8 | Field::U16 | Field::U32 | Field::Ttl | Field::Algorithm | Field::IpProtocol => number(),
         Field::Ipv4 => std::net::Ipv4Addr::from(<[u8; 4]>::try_from(bytes).ok()?).to_string(),
         Field::Ipv6 => std::net::Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?).to_string(),

@@ -1,4 +1,4 @@
-//! A zone as a plain list of records: what updates are evaluated on, and where their changes are checked.
+//! A zone as a list of records, on which updates are evaluated and to which their changes are applied.
 
 use policy::ZoneRead;
 use std::ops::ControlFlow;
@@ -38,7 +38,7 @@ impl ZoneRead for TestZone {
     }
 }
 
-/// Whether these are one record (RFC 2136 1.1.1): the TTL does not count.
+/// Whether two records are the same (RFC 2136 1.1.1): the TTL does not count.
 pub(crate) fn is_same(a: &Record, b: &Record) -> bool {
     a.owner == b.owner && a.rtype == b.rtype && rdata_eq(a.rtype, &a.rdata, &b.rdata)
 }
@@ -50,11 +50,11 @@ impl TestZone {
         catamaran_replica::update::serial::of_soa(&soas[0].rdata).unwrap()
     }
 
-    /// Applies a change; one that does not fit exactly is a failure.
+    /// Applies a change, which must fit exactly.
     pub(crate) fn apply(&mut self, changeset: &Changeset) {
         assert_eq!(changeset.serial_from, Some(self.serial()));
         for deleted in &changeset.deleted {
-            // To the byte: a replica that applies it looks for what it has.
+            // To the byte, because a replica that applies it searches for its own record.
             let at = self.records.iter().position(|record| record == deleted);
             self.records.remove(at.unwrap_or_else(|| panic!("{deleted:?} is not in the zone")));
         }
@@ -76,7 +76,7 @@ impl TestZone {
         }
     }
 
-    /// The records in an order that does not depend on how they came.
+    /// The records in an order that does not depend on their insertion.
     pub(crate) fn sorted(&self) -> Vec<(Name, Rtype, u32, Vec<u8>)> {
         let mut records: Vec<_> = self
             .records

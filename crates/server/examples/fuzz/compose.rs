@@ -1,4 +1,4 @@
-//! Whatever message is read, its records are composed anew, compressed, and read again: they are the same.
+//! Composes the records of any readable message again, with compression. Reading them back gives the same records.
 
 use wire::{Composer, Header, Message, Name, Rcode, Rtype, Section, rdata_eq};
 
@@ -31,7 +31,7 @@ pub(crate) fn run(bytes: &[u8]) {
         }
     }
     let len = composer.finish(None);
-    let found = records(&Message::parse(&buffer[..len]).expect("ours"));
+    let found = records(&Message::parse(&buffer[..len]).expect("the composer made it"));
     assert_eq!(found.len(), put.len());
     for (found, put) in found.iter().zip(put) {
         assert_eq!((found.0, &found.1, found.2, found.3), (put.0, &put.1, put.2, put.3));

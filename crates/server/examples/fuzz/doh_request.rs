@@ -1,5 +1,5 @@
-//! Any request line and headers of DNS over HTTPS: a message that was in the target, a body to come, or a status.
-//! Method, target, media type and length are lines of the input.
+//! Any DNS over HTTPS request has a message in its target, announces a body, or gets an error status. The lines of the
+//! input are method, target, media type and length.
 
 use crate::limits::HTTP_GET_BYTES_MAX;
 use crate::request::{MEDIA_TYPE, Source, source};

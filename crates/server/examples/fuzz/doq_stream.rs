@@ -1,5 +1,5 @@
-//! Any bytes on a stream of DNS over QUIC, in pieces: one message that is framed the same, or a rule that is broken.
-//! How many bytes a piece has is the first byte of the input.
+//! Any bytes on a DNS over QUIC stream, in chunks, are one message, or break a rule. The first byte of the input is the
+//! size of the chunks.
 
 use crate::stream::{extend, frame, message};
 

@@ -1,12 +1,12 @@
-//! Inputs out of seeds: the crate of the log makes them the same way.
+//! Makes inputs from seeds, with the mutator that the replica crate uses.
 
 #[expect(unreachable_pub, reason = "it is public where it stands")]
 #[path = "../../../replica/src/testing/fuzz/mutate.rs"]
 mod mutate;
 
-/// What `mutate` is bounded by.
+/// The limits of `mutate`.
 mod limits {
-    /// Bytes of an input: more than a message with its length before it.
+    /// Maximum bytes of an input: more than a message with its length prefix.
     pub(super) const INPUT_BYTES_MAX: usize = 68 << 10;
 }
 

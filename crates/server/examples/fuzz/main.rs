@@ -1,11 +1,12 @@
-//! Throws altered seeds at what reads the bytes of clients, where libFuzzer is not (`cargo xtask fuzz`): messages,
-//! rdata, and what messages come in over TCP, HTTPS and QUIC. The server is a program, so its files are taken in here.
+//! Runs mutated seeds against the parsers of client input, on machines without libFuzzer (`cargo xtask fuzz`):
+//! messages, rdata, and the framing of TCP, HTTPS and QUIC. The server has no library, so its source files are included
+//! here.
 //!
 //! ```text
 //! cargo run --profile gate -p catamaran-server --features testing --example fuzz -- SECONDS [TARGET]
 //! ```
 
-// What the server reads with.
+// Parsers of the server.
 #[expect(dead_code, reason = "the server uses more of it")]
 #[path = "../../src/listen/framing.rs"]
 mod framing;
@@ -18,11 +19,11 @@ mod request;
 #[path = "../../src/listen/doq/stream.rs"]
 mod stream;
 
-// Inputs, and what they begin with.
+// Inputs and their seeds.
 mod inputs;
 mod seeds;
 
-// The targets, which `fuzz/` shares.
+// The targets, which `fuzz/` also uses.
 mod compose;
 mod doh_request;
 mod doq_stream;
@@ -37,10 +38,10 @@ use inputs::Mutator;
 use runner::Suite;
 use std::process::ExitCode;
 
-/// What broke a target once: its name and the input in hex.
+/// Inputs that once broke a target: the name of the target, and the input in hex.
 const FOUND: &str = include_str!("../../testdata/fuzz.txt");
 
-/// What it is called here and in `fuzz/`, what takes its inputs, and what these are made of.
+/// A target with its name, here and in `fuzz/`, and its seeds.
 struct Target {
     name: &'static str,
     run: fn(&[u8]),
@@ -57,7 +58,7 @@ const TARGETS: [Target; 6] = [
 ];
 
 fn main() -> ExitCode {
-    // What was found before comes first.
+    // Inputs that were found before run first.
     let target = |Target { name, run, seeds }| {
         let seeds = found(name).chain(seeds()).collect();
         runner::Target { name, run: Box::new(run), seeds }

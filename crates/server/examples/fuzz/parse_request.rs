@@ -1,4 +1,4 @@
-//! Any datagram: it is classified, and what it holds can be read and answered.
+//! Any datagram is classified. If it gets a response, its records can be read and the response is well formed.
 
 use wire::{Composer, EdnsOut, Message, Parsed, Rcode, Section, parse_request, rdata_check};
 
@@ -16,7 +16,7 @@ pub(crate) fn run(bytes: &[u8]) {
             let mut rdata = Vec::new();
             for section in Section::ALL {
                 for record in request.records(section) {
-                    let record = record.expect("walked before");
+                    let record = record.expect("the parser has checked it");
                     rdata.clear();
                     if record.rdata_canonical(&mut rdata).is_ok() {
                         assert_eq!(rdata_check(record.rtype, &rdata), Ok(()));
@@ -29,7 +29,7 @@ pub(crate) fn run(bytes: &[u8]) {
         }
     };
     let len = composer.finish(edns.as_ref());
-    let response = Message::parse(&buffer[..len]).expect("ours");
+    let response = Message::parse(&buffer[..len]).expect("the composer made it");
     assert_eq!(response.header().id.to_be_bytes(), bytes[..2]);
     assert!(response.header().qr);
 }

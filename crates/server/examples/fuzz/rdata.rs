@@ -1,5 +1,5 @@
-//! Any rdata of any type: checked, taken apart, put into canonical form, which is stable.
-//! The type is the first two bytes of the input.
+//! Any rdata of any type is checked, split into fields, and put into canonical form, which is stable. The first two
+//! bytes of the input are the type.
 
 use wire::{Rtype, rdata_canonical, rdata_check, rdata_eq, rdata_fields, rdata_lowercase, rdata_names};
 
@@ -15,7 +15,7 @@ pub(crate) fn run(bytes: &[u8]) {
         assert_eq!(rdata_check(rtype, &lowered), Ok(()));
         assert!(rdata_eq(rtype, rdata, &lowered));
     }
-    // The same bytes behind a name that they may point to.
+    // The same bytes after a name that they may point to.
     let message = [&[0; 12][..], b"\x01a\x07example\0", rdata].concat();
     let mut out = Vec::new();
     match rdata_canonical(&message, 23..message.len(), rtype, &mut out) {

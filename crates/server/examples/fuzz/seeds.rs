@@ -1,8 +1,8 @@
-//! Inputs that are what they should be: messages of each kind, rdata of each layout, and what messages come in.
+//! Valid inputs: messages of each kind, rdata of each layout, and connections, streams and requests with messages.
 
 use data_encoding::BASE64URL_NOPAD;
 
-/// The types whose rdata has a layout of its own, each with some of it in wire format.
+/// The types whose rdata has its own layout, each with an example in wire format.
 const RDATA: &[(u16, &[u8])] = &[
     // A, AAAA.
     (1, &[192, 0, 2, 1]),
@@ -44,14 +44,14 @@ const RDATA: &[(u16, &[u8])] = &[
     (65, b"\0\x01\0\0\x01\0\x03\x02h2\0\x04\0\x04\xc0\0\x02\x01"),
     (256, b"\0\x01\0\x02https://example/"),
     (257, b"\0\x05issueca.example"),
-    // One that nobody knows.
+    // An unknown type.
     (65_280, b"anything"),
 ];
 
 const HEADER_BYTES: usize = 12;
 const QNAME: &[u8] = b"\x01a\x07example\0";
 
-/// A message of these flags and sections; all but the question are records.
+/// A message with these flags and sections.
 fn message(flags: [u8; 2], sections: [&[&[u8]]; 4]) -> Vec<u8> {
     let mut bytes = vec![0, 0, flags[0], flags[1]];
     sections.iter().for_each(|section| bytes.extend((section.len() as u16).to_be_bytes()));
@@ -71,13 +71,13 @@ fn record(rtype: u16, class: u16, ttl: u32, rdata: &[u8]) -> Vec<u8> {
         .concat()
 }
 
-/// OPT (RFC 6891) with a cookie, a subnet, padding and what keeps a connection alive.
+/// OPT (RFC 6891) with a cookie, a client subnet, padding and a TCP keepalive.
 fn opt() -> Vec<u8> {
     let options = b"\0\x0a\0\x08cookie!!\0\x08\0\x07\0\x01\x18\0\xc0\0\x02\0\x0c\0\x02\0\0\0\x0b\0\0";
     [&[0, 0, 41, 4, 208, 0, 0, 0x80, 0][..], &(options.len() as u16).to_be_bytes(), options].concat()
 }
 
-/// TSIG (RFC 8945) whose MAC is of nobody.
+/// TSIG (RFC 8945) with an invalid MAC.
 fn tsig() -> Vec<u8> {
     let rdata = b"\x0bhmac-sha256\0\0\0\x60\0\0\0\x01\x2c\0\x20................................\0\0\0\0\0\0";
     [&b"\x03key\0\0\xfa\0\xff\0\0\0\0"[..], &(rdata.len() as u16).to_be_bytes(), rdata].concat()
@@ -93,7 +93,7 @@ pub(crate) fn messages() -> Vec<Vec<u8>> {
         message([1, 0], [&[&a], &[], &[], &[]]),
         message([1, 0x10], [&[&a], &[], &[], &[&opt]]),
         message([1, 0], [&[&question(255)], &[], &[], &[&opt, &tsig]]),
-        // UPDATE (RFC 2136): a zone, a name that must not be there, a record that goes and one that comes.
+        // UPDATE (RFC 2136): a zone, a name that must not exist, an RRset to delete and a record to add.
         message(
             [0x28, 0],
             [
@@ -109,7 +109,7 @@ pub(crate) fn messages() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Each with its type before it.
+/// Rdata, each after its type.
 pub(crate) fn rdata() -> Vec<Vec<u8>> {
     RDATA.iter().map(|(rtype, rdata)| [&rtype.to_be_bytes()[..], rdata].concat()).collect()
 }
@@ -118,7 +118,7 @@ fn framed(message: &[u8]) -> Vec<u8> {
     [&(message.len() as u16).to_be_bytes()[..], message].concat()
 }
 
-/// Messages one behind the other, and the longest one; how many bytes come at a time is before them.
+/// The bytes of TCP connections: all messages, and the longest message. The first byte is the size of the chunks.
 pub(crate) fn connections() -> Vec<Vec<u8>> {
     let all: Vec<u8> = messages().iter().flat_map(|message| framed(message)).collect();
     let longest = framed(&[0; 65_535]);
@@ -127,14 +127,14 @@ pub(crate) fn connections() -> Vec<Vec<u8>> {
     }]
 }
 
-/// A message on each stream, and one that is longer than can be.
+/// The bytes of QUIC streams: one message on each, and one that is too long. The first byte is the size of the chunks.
 pub(crate) fn streams() -> Vec<Vec<u8>> {
     let mut streams: Vec<Vec<u8>> = messages().iter().map(|message| [&[30][..], &framed(message)].concat()).collect();
     streams.push([&[255][..], &framed(&[0; 65_535]), b"more"].concat());
     streams
 }
 
-/// Method, target, media type and length, a line each.
+/// HTTP requests: method, target, media type and length, one per line.
 pub(crate) fn requests() -> Vec<Vec<u8>> {
     let encoded = BASE64URL_NOPAD.encode(&messages()[0]);
     [

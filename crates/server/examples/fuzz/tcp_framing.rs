@@ -1,6 +1,5 @@
-//! Any bytes on a connection, in pieces: the messages that come out are those that a look at all of them finds, and
-//! what is sent is what was pushed.
-//! How many bytes a piece has is the first byte of the input.
+//! Any bytes on a connection, in chunks, give the same messages as all bytes at once. The messages are sent as they
+//! were pushed. The first byte of the input is the size of the chunks.
 
 use crate::framing::{Inbound, Outbound};
 

@@ -1,24 +1,27 @@
 //! `GET /v1/zones/ZONE?at=SERIAL`: waits until this node serves this serial or a newer one. With `&everywhere=1`, waits
 //! until all nodes that the leader hears serve it. Clients use it after an update, instead of a fixed pause.
 
-use super::Api;
 use super::error::ApiError;
-use super::types::ZoneJson;
+use super::parse::{parse_flag, parse_zone};
+use super::state::Api;
 use super::zones::describe_one;
-use crate::limits::{AT_POLL_MS, AT_WAIT_MS_MAX, AT_WAITING_MAX};
-use crate::node::handle::WithZones;
+use crate::limits::{AT_WAIT_MS_MAX, AT_WAITING_MAX};
+use crate::replica_host::event::WithZones;
 use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
+use config::api_types::ZoneJson;
 use replica::io::AdminError;
 use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
-use wire::Name;
 use wire::number::Serial;
 use zone::record::ZoneId;
+
+/// Interval between checks of the serial, while a request waits for it.
+const AT_POLL_MS: u64 = 5;
 
 /// The serial, and how long to wait for it.
 #[derive(Deserialize)]
@@ -28,26 +31,16 @@ pub(super) struct AtQuery {
     everywhere: Option<String>,
 }
 
-impl AtQuery {
-    fn is_everywhere(&self) -> Result<bool, ApiError> {
-        match self.everywhere.as_deref() {
-            None | Some("0" | "false") => Ok(false),
-            Some("1" | "true") => Ok(true),
-            Some(other) => Err(bad(format!("`{other}` is not a value of everywhere, which is 0 or 1"))),
-        }
-    }
-}
-
 pub(super) async fn show(
     State(api): State<Arc<Api>>,
     path: Result<Path<String>, PathRejection>,
     query: Result<Query<AtQuery>, QueryRejection>,
 ) -> Result<Json<ZoneJson>, ApiError> {
-    let Path(name) = path.map_err(|error| bad(error.body_text()))?;
-    let apex: Name = name.parse().map_err(|error| bad(format!("`{name}` is not a domain name: {error}")))?;
-    let id = ZoneId { view: 0, apex: apex.as_ref().to_canonical() };
-    let query = query?.0;
-    let (is_everywhere, AtQuery { at, wait_ms, .. }) = (query.is_everywhere()?, query);
+    let Path(name) =
+        path.map_err(|error| ApiError::bad_request(error.body_text(), "write it as in /v1/zones/example.org.?at=7"))?;
+    let id = parse_zone(&name)?;
+    let Query(AtQuery { at, wait_ms, everywhere }) = query?;
+    let is_everywhere = parse_flag("everywhere", everywhere.as_deref())?;
     let until = Instant::now() + Duration::from_millis(wait_ms.unwrap_or(AT_WAIT_MS_MAX).min(AT_WAIT_MS_MAX));
     let mut published = api.handle.shared().published.subscribe();
     let mut permit = None;
@@ -102,8 +95,4 @@ fn too_many_waiting() -> ApiError {
 fn late(zone: &ZoneJson) -> ApiError {
     let what = format!("this node serves serial {} of {}", zone.serial, zone.zone);
     ApiError::new(StatusCode::GATEWAY_TIMEOUT, what, "try again, or see `catamaran status`: the node may lag")
-}
-
-fn bad(error: String) -> ApiError {
-    ApiError::new(StatusCode::BAD_REQUEST, error, "write it as in /v1/zones/example.org.?at=7")
 }

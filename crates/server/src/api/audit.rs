@@ -1,9 +1,9 @@
 //! `/v1/audit`
 
-use super::Api;
 use super::error::ApiError;
+use super::state::Api;
+use crate::audit_log::read_last;
 use crate::limits::AUDIT_LINES_MAX;
-use crate::node::audit_log::read_last;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// Default number of lines.
 const LINES: usize = 100;
 
-/// How many lines.
+/// The number of lines.
 #[derive(Deserialize)]
 pub(super) struct AuditQuery {
     lines: Option<usize>,

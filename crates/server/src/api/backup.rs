@@ -1,39 +1,25 @@
 //! `GET /v1/backup`: the node's state as one file.
 
-use super::Api;
 use super::error::ApiError;
+use super::state::Api;
 use crate::limits::{BACKUP_CHUNK_BYTES, BACKUP_CHUNKS_MAX};
-use crate::node::system::give_way_to_all;
+use crate::sys::priority::give_way_to_all;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use config::api_types::BACKUP_INDEX;
 use futures_core::Stream;
 use replica::io::{AdminCommand, AdminReply};
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 /// Attempts to open a checkpoint, which a newer one may replace.
 const TRIES_MAX: usize = 3;
-
-/// Reads backups, one at a time.
-pub(crate) struct Backups {
-    /// Directory of the replica's files.
-    data: PathBuf,
-    /// A single permit.
-    permits: Arc<Semaphore>,
-}
-
-impl Backups {
-    pub(crate) fn new(data: &Path) -> Self {
-        Self { data: data.to_owned(), permits: Arc::new(Semaphore::new(1)) }
-    }
-}
 
 /// A backup with everything that was acknowledged before the request.
 pub(super) async fn backup(State(api): State<Arc<Api>>) -> Result<Response, ApiError> {
@@ -61,13 +47,10 @@ pub(super) async fn backup(State(api): State<Arc<Api>>) -> Result<Response, ApiE
     let headers = [
         (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
         (header::CONTENT_LENGTH, bytes.to_string()),
-        (header::HeaderName::from_static(INDEX), index.to_string()),
+        (header::HeaderName::from_static(BACKUP_INDEX), index.to_string()),
     ];
     Ok((headers, Body::from_stream(Chunks(receiver))).into_response())
 }
-
-/// Field that carries the index of the last entry in a backup.
-pub(crate) const INDEX: &str = "catamaran-index";
 
 impl Api {
     /// Writes a checkpoint of the current state, and opens it. It may be deleted while it is open.

@@ -29,7 +29,7 @@ struct Open {
 /// The activity of one connection.
 pub(super) struct Activity {
     client: IpAddr,
-    /// Milliseconds from the start to the last byte that went either way.
+    /// Milliseconds from the start to the last byte in either direction.
     last_ms: AtomicU64,
     /// Active requests.
     requests: AtomicU32,
@@ -138,7 +138,7 @@ impl Drop for ConnectionPermit {
     }
 }
 
-/// Whose connections count together: an IPv4 address, an IPv6 /64, this machine.
+/// The client that a connection counts for: an IPv4 address, an IPv6 /64, or this machine.
 fn client_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         address if address.is_loopback() => Ipv4Addr::LOCALHOST.into(),

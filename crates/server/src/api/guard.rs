@@ -1,7 +1,7 @@
 //! Authorization of requests, before the body is read.
 
-use super::Api;
 use super::error::ApiError;
+use super::state::Api;
 use axum::extract::{Extension, Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::Next;

@@ -1,48 +1,15 @@
 //! Checks the host of a request. An attacker can make a browser send requests to a node: with a name that points at the
 //! node (DNS rebinding), or from a page of another site. Header fields reveal both.
 
-use super::Api;
 use super::error::ApiError;
 use super::guard::{Peer, has_token};
+use super::state::Api;
 use axum::extract::{Extension, Request, State};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Method, StatusCode, Version, header};
 use axum::middleware::Next;
 use axum::response::Response;
-use std::net::IpAddr;
 use std::sync::Arc;
-
-/// Host names that requests may use.
-pub(crate) struct Hosts {
-    /// `api.listen`.
-    listen: IpAddr,
-    /// `api.hosts`, in lower case.
-    names: Vec<String>,
-}
-
-impl Hosts {
-    pub(crate) fn new(listen: IpAddr, names: &[String]) -> Self {
-        let names = names.iter().map(|name| bare(name).to_ascii_lowercase()).collect();
-        Self { listen: listen.to_canonical(), names }
-    }
-
-    /// Whether a request to the address `local` may use this host.
-    fn allow(&self, host: &str, local: Option<IpAddr>) -> bool {
-        let host = bare(host).to_ascii_lowercase();
-        match host.parse::<IpAddr>().map(|address| address.to_canonical()) {
-            Ok(address) if address.is_loopback() => true,
-            // If the API listens on all addresses, the address of the connection is allowed.
-            Ok(address) if address == self.listen || Some(address) == local.map(|local| local.to_canonical()) => true,
-            _ => host == "localhost" || self.names.contains(&host),
-        }
-    }
-}
-
-/// A name without its last dot, an address without brackets.
-fn bare(host: &str) -> &str {
-    let host = host.strip_suffix('.').unwrap_or(host);
-    host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
-}
 
 /// Refuses requests for another host, and changes requested by pages of other sites.
 pub(super) async fn check(
@@ -81,11 +48,7 @@ fn host_of(request: &Request) -> Result<Option<Authority>, ApiError> {
     // RFC 9112 3.2: 400 to "any HTTP/1.1 request message that lacks a Host header field and to any request message that
     // contains more than one Host header field line or a Host header field with an invalid field value".
     let bad = || {
-        ApiError::new(
-            StatusCode::BAD_REQUEST,
-            "the request needs exactly one Host header field",
-            "set it to the host name of the node",
-        )
+        ApiError::bad_request("the request needs exactly one Host header field", "set it to the host name of the node")
     };
     if !is_one || field.is_none() && request.version() == Version::HTTP_11 {
         return Err(bad());
@@ -107,25 +70,4 @@ fn is_cross_site(headers: &HeaderMap, host: Option<&Authority>) -> bool {
     });
     let fetch = headers.get("sec-fetch-site").map(|site| site.as_bytes());
     is_other_origin || fetch.is_some_and(|site| !matches!(site, b"same-origin" | b"none"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn localhost_listen_address_and_configured_hosts_are_allowed() {
-        let hosts = Hosts::new("192.0.2.1".parse().unwrap(), &["Node-1.Example.".to_owned(), "[2001:db8::7]".into()]);
-        let local = Some("192.0.2.2".parse().unwrap());
-        for host in ["localhost", "LOCALHOST.", "127.0.0.1", "127.9.9.9", "[::1]", "192.0.2.1", "192.0.2.2"] {
-            assert!(hosts.allow(host, local), "{host}");
-        }
-        for host in ["node-1.example", "NODE-1.example.", "[2001:db8::7]", "[::ffff:192.0.2.1]"] {
-            assert!(hosts.allow(host, local), "{host}");
-        }
-        for host in ["evil.example", "127.0.0.1.evil.example", "localhost.evil", "192.0.2.3", "", "example", "0.0.0.0"]
-        {
-            assert!(!hosts.allow(host, local), "{host}");
-        }
-    }
 }

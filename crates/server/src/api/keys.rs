@@ -1,17 +1,18 @@
 //! `/v1/keys`
 
-use super::Api;
 use super::consistent::Consistency;
 use super::error::ApiError;
-use super::types::{DoneJson, GrantJson, KeyJson};
-use crate::files::key_file::ALGORITHMS_HINT;
-use crate::files::secret_length::SecretLength;
-use crate::files::token::fill_random;
+use super::parse::{parse_key_name, parse_zone};
+use super::state::Api;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
+use config::api_types::{DoneJson, GrantJson, KeyJson};
+use config::files::key_file::ALGORITHMS_HINT;
+use config::files::secret_length::SecretLength;
+use config::files::token::fill_random;
 use replica::io::{AdminCommand, AdminError, AdminReply, Right};
 use serde::Deserialize;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use wire::Name;
 use zeroize::Zeroizing;
 use zone::record::ZoneId;
 
-/// Which key.
+/// The name of a key.
 #[derive(Deserialize)]
 pub(super) struct KeyQuery {
     name: String,
@@ -56,7 +57,7 @@ pub(super) async fn show_secret(
     State(api): State<Arc<Api>>,
     query: Result<Query<KeyQuery>, QueryRejection>,
 ) -> Result<Json<Vec<KeyJson>>, ApiError> {
-    let name = parse_name(&query?.name)?;
+    let name = parse_key_name(&query?.name)?;
     let rights = api.handle.shared().rights();
     let known = rights.status(&name).ok_or(AdminError::KeyUnknown)?;
     let shown = api.handle.secrets(name.clone()).await.ok_or(AdminError::KeyUnknown)?;
@@ -105,11 +106,7 @@ pub(super) async fn revoke(
 
 fn parse_grant(query: GrantQuery) -> Result<(Name, Option<ZoneId>, Right), ApiError> {
     let right = parse_right(&query.right)?;
-    Ok((parse_name(&query.name)?, query.zone.as_deref().map(parse_zone).transpose()?, right))
-}
-
-fn parse_zone(text: &str) -> Result<ZoneId, ApiError> {
-    Ok(ZoneId { view: 0, apex: parse_name(text)? })
+    Ok((parse_key_name(&query.name)?, query.zone.as_deref().map(parse_zone).transpose()?, right))
 }
 
 fn parse_right(text: &str) -> Result<Right, ApiError> {
@@ -117,7 +114,7 @@ fn parse_right(text: &str) -> Result<Right, ApiError> {
         "update" => Ok(Right::Update),
         "transfer" => Ok(Right::Transfer),
         "update-apex" => Ok(Right::UpdateApex),
-        other => Err(bad(format!("unknown right `{other}`"), "use update, update-apex or transfer")),
+        other => Err(ApiError::bad_request(format!("unknown right `{other}`"), "use update, update-apex or transfer")),
     }
 }
 
@@ -170,12 +167,12 @@ pub(super) async fn roll(
     let secret = key
         .secret
         .as_deref()
-        .ok_or_else(|| bad("the new secret is missing".to_owned(), "send name, algorithm and secret"))?;
+        .ok_or_else(|| ApiError::bad_request("the new secret is missing", "send name, algorithm and secret"))?;
     // RFC 8945 6: a new secret would prolong the use of a weak key.
     if algorithm.is_weak() {
-        let word = algorithm.mnemonic();
-        return Err(bad(
-            format!("{word} is weak (RFC 8945 6)"),
+        let mnemonic = algorithm.mnemonic();
+        return Err(ApiError::bad_request(
+            format!("{mnemonic} is weak (RFC 8945 6)"),
             "add a key with another name, and remove this one later",
         ));
     }
@@ -188,7 +185,7 @@ pub(super) async fn retire(
     State(api): State<Arc<Api>>,
     query: Result<Query<KeyQuery>, QueryRejection>,
 ) -> Result<Json<DoneJson>, ApiError> {
-    let name = parse_name(&query?.name)?;
+    let name = parse_key_name(&query?.name)?;
     changed(&api, AdminCommand::RetireKey { name }).await
 }
 
@@ -196,7 +193,7 @@ pub(super) async fn remove(
     State(api): State<Arc<Api>>,
     query: Result<Query<KeyQuery>, QueryRejection>,
 ) -> Result<Json<DoneJson>, ApiError> {
-    let name = parse_name(&query?.name)?;
+    let name = parse_key_name(&query?.name)?;
     changed(&api, AdminCommand::RemoveKey { name }).await
 }
 
@@ -212,11 +209,15 @@ pub(super) async fn changed(api: &Api, command: AdminCommand) -> Result<Json<Don
 fn parse_key(body: &[u8]) -> Result<(KeyJson, Name, KeyAlgorithm), ApiError> {
     // The content type is ignored.
     let key: KeyJson = serde_json::from_slice(body).map_err(|error| {
-        bad(format!("the body is not the JSON of a key: {error}"), "send name, algorithm, secret and grants")
+        ApiError::bad_request(
+            format!("the body is not the JSON of a key: {error}"),
+            "send name, algorithm, secret and grants",
+        )
     })?;
-    let name = parse_name(&key.name)?;
-    let algorithm = KeyAlgorithm::from_mnemonic(&key.algorithm)
-        .ok_or_else(|| bad(format!("unknown algorithm `{}`", key.algorithm), &format!("use {ALGORITHMS_HINT}")))?;
+    let name = parse_key_name(&key.name)?;
+    let algorithm = KeyAlgorithm::from_mnemonic(&key.algorithm).ok_or_else(|| {
+        ApiError::bad_request(format!("unknown algorithm `{}`", key.algorithm), format!("use {ALGORITHMS_HINT}"))
+    })?;
     Ok((key, name, algorithm))
 }
 
@@ -226,17 +227,17 @@ fn check_weak(algorithm: KeyAlgorithm, allowed: Option<&str>) -> Result<(), ApiE
     if !algorithm.is_weak() || allowed.and_then(KeyAlgorithm::from_mnemonic) == Some(algorithm) {
         return Ok(());
     }
-    let word = algorithm.mnemonic();
-    let hint = format!("use {ALGORITHMS_HINT}; for a client that supports nothing else, set allow_weak to {word}");
-    Err(bad(format!("{word} is weak (RFC 8945 6)"), &hint))
+    let mnemonic = algorithm.mnemonic();
+    let hint = format!("use {ALGORITHMS_HINT}; for a client that supports nothing else, set allow_weak to {mnemonic}");
+    Err(ApiError::bad_request(format!("{mnemonic} is weak (RFC 8945 6)"), hint))
 }
 
 fn secret_and_nonce(secret: &str, key: &KeyJson, algorithm: KeyAlgorithm) -> Result<(Vec<u8>, [u8; 12]), ApiError> {
-    let secret = data_encoding::BASE64
-        .decode(secret.as_bytes())
-        .map_err(|error| bad(format!("the secret is not base64: {error}"), "encode its bytes as in RFC 4648 4"))?;
+    let secret = data_encoding::BASE64.decode(secret.as_bytes()).map_err(|error| {
+        ApiError::bad_request(format!("the secret is not base64: {error}"), "encode its bytes as in RFC 4648 4")
+    })?;
     if SecretLength::of(secret.len(), algorithm) == SecretLength::TooShort && !key.allow_short_secret {
-        return Err(bad(
+        return Err(ApiError::bad_request(
             format!("the secret has {} bytes, so it can be guessed", secret.len()),
             "use a secret of 16 bytes or more, or --allow-short-secret (\"allow_short_secret\": true)",
         ));
@@ -245,15 +246,4 @@ fn secret_and_nonce(secret: &str, key: &KeyJson, algorithm: KeyAlgorithm) -> Res
     fill_random(&mut nonce)
         .map_err(|error| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string(), "try again"))?;
     Ok((secret, nonce))
-}
-
-fn parse_name(text: &str) -> Result<Name, ApiError> {
-    let name: Name = text
-        .parse()
-        .map_err(|error| bad(format!("`{text}` is not a domain name: {error}"), "write it as in `dhcp.example.`"))?;
-    Ok(name.as_ref().to_canonical())
-}
-
-fn bad(error: String, hint: &str) -> ApiError {
-    ApiError::new(StatusCode::BAD_REQUEST, error, hint)
 }

@@ -6,11 +6,12 @@
 use super::connections::{Activity, ConnectionPermit, Connections};
 use super::guard::Peer;
 use crate::limits::{
-    API_CONNECTIONS_MAX, API_CONNECTIONS_PER_CLIENT_MAX, API_HEAD_BYTES_MAX, API_HEAD_MS, API_HEADERS_MAX,
-    API_IDLE_MS_MIN, API_PERMIT_POLL_MS, API_PERMIT_WAIT_MS, API_SILENCE_MS, API_SOCKET_CONNECTIONS_MAX, API_WRITE_MS,
+    API_CONNECTIONS_MAX, API_CONNECTIONS_PER_CLIENT_MAX, API_HEAD_BYTES_MAX, API_HEADERS_MAX, API_IDLE_MS_MIN,
+    API_PERMIT_WAIT_MS, API_SILENCE_MS, API_SOCKET_CONNECTIONS_MAX, API_WRITE_MS,
 };
 use axum::Router;
 use axum::body::Body;
+use config::limits::API_HEAD_MS;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -26,6 +27,8 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, Sleep};
 use tower::ServiceExt;
 
+/// Interval between the attempts of a new connection to get a slot.
+const API_PERMIT_POLL_MS: u64 = 20;
 /// Pause after a failed accept. Other connections may close meanwhile and free resources.
 const PAUSE_MS: u64 = 50;
 
@@ -111,7 +114,7 @@ impl Admission {
 }
 
 async fn pause(error: &io::Error) {
-    crate::warn_limited!(%error, "cannot accept a connection to the API");
+    process::warn_limited!(%error, "cannot accept a connection to the API");
     tokio::time::sleep(Duration::from_millis(PAUSE_MS)).await;
 }
 

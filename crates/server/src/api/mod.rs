@@ -24,7 +24,7 @@
 //! | `PUT /v1/nodes?node=N&by=M` | removes node N and gives its vote to learner M, in one step | always |
 //! | `PUT /v1/nodes/address?node=N&address=A` | sets the address of a node; `&force=true` | always |
 //! | `POST /v1/leader`, `?node=N` | transfers the leadership, to node N | always |
-//! | `POST /v1/feature-level` | raises it to what this node's software knows, if all nodes know it | always |
+//! | `POST /v1/feature-level` | raises it to the highest level of this node's software, if all nodes know it | always |
 //! | `GET /v1/backup` | a backup in one file, for `catamaran cluster restore` | always |
 //! | `GET`, `DELETE /v1/tokens?id=ID` | lists unused join tokens; revokes one | always |
 //! | `POST /v1/tokens`, `?learner=true` | makes a join token for one node, as a voter or as a learner | always |
@@ -40,74 +40,39 @@
 //!
 //! Errors are JSON: `{"error": what failed, "hint": what to do}`.
 
-pub(crate) mod types;
-
 mod at_serial;
 mod audit;
 pub(crate) mod backup;
+pub(crate) mod backups;
 mod connections;
 mod consistent;
 pub(crate) mod error;
 mod guard;
+pub(crate) mod host_names;
 mod hosts;
+pub(crate) mod join_offer;
 mod keys;
 mod listener;
+pub(crate) mod metrics;
 mod nodes;
 mod page;
+mod parse;
 mod policy;
+pub(crate) mod state;
 mod status;
 mod tokens;
 mod trust;
 mod zones;
 
-use crate::files::api_token::ApiToken;
-use crate::files::data_key::DataKeyFile;
-use crate::limits::{API_BODY_BYTES_MAX, API_POLICY_BYTES_MAX, API_ZONE_BYTES_MAX};
-use crate::log::vital;
-use crate::node::handle::ReplicaHandle;
-use crate::node::metrics::NodeMetrics;
-use crate::node::readers::Zones;
-use crate::peer::announce::PeerCheck;
-use crate::service::serving::{ServingState, ZoneLimits};
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
-use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use config::limits::{API_BODY_BYTES_MAX, API_POLICY_BYTES_MAX, API_ZONE_BYTES_MAX};
+use process::log::abort_on_panic;
+use state::Api;
+use std::sync::Arc;
 use tokio::net::{TcpListener, UnixListener};
-
-/// What all handlers share.
-pub(crate) struct Api {
-    pub(crate) node: u64,
-    pub(crate) started_at: Instant,
-    /// Whether the node has addresses for clients.
-    pub(crate) has_dns: bool,
-    pub(crate) token: ApiToken,
-    /// The user of the node's process.
-    pub(crate) uid: u32,
-    /// Host names that requests may use.
-    pub(crate) hosts: Hosts,
-    pub(crate) handle: ReplicaHandle,
-    pub(crate) serving: Arc<ServingState>,
-    pub(crate) limits: Arc<ZoneLimits>,
-    pub(crate) metrics: NodeMetrics,
-    pub(crate) zones: Mutex<Zones>,
-    pub(crate) backups: backup::Backups,
-    /// Limits the requests that wait for a serial.
-    pub(crate) serial_wait_permits: tokio::sync::Semaphore,
-    /// Path of the audit log.
-    pub(crate) audit: std::path::PathBuf,
-    /// File of this node's data keys.
-    pub(crate) data_key_file: DataKeyFile,
-    /// Contents of join tokens.
-    pub(crate) join: tokens::JoinOffer,
-    /// Verifies that a node answers at its new address before it is moved.
-    pub(crate) peer_check: Option<PeerCheck>,
-}
-
-pub(crate) use hosts::Hosts;
-pub(crate) use tokens::JoinOffer;
 
 /// All routes.
 pub(crate) fn router(api: Arc<Api>) -> Router {
@@ -151,7 +116,7 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
 pub(crate) async fn serve(tcp: TcpListener, socket: Option<UnixListener>, api: Arc<Api>) {
     let router = router(api);
     if let Some(socket) = socket {
-        tokio::spawn(vital("api socket", listener::socket(socket, router.clone())));
+        tokio::spawn(abort_on_panic("api socket", listener::socket(socket, router.clone())));
     }
     listener::tcp(tcp, router).await;
 }

@@ -1,41 +1,41 @@
 //! `/v1/nodes`: removes, promotes, demotes, replaces or moves a node. `POST /v1/leader`: transfers the leadership.
 //! `POST /v1/feature-level`: raises the feature level, after which no node can run older software.
 
-use super::Api;
 use super::error::ApiError;
-use super::types::DoneJson;
-use crate::config::address::PeerAddress;
-use crate::node::handle::WithZones;
-use crate::peer::node_number;
+use super::state::Api;
+use crate::replica_host::event::WithZones;
+use crate::tls::names::node_number;
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
+use config::address::PeerAddress;
+use config::api_types::DoneJson;
 use replica::io::{AdminCommand, AdminError, NodeId};
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// Which node, by its number as in `/v1/status`.
+/// The node, by its number as in `/v1/status`.
 #[derive(Deserialize)]
 pub(super) struct NodeQuery {
     node: u64,
 }
 
-/// Whether a node is to vote.
+/// Whether a node gets a vote.
 #[derive(Deserialize)]
 pub(super) struct VoteQuery {
     node: u64,
     votes: bool,
 }
 
-/// Which node replaces which.
+/// The node to remove, and the learner that replaces it.
 #[derive(Deserialize)]
 pub(super) struct ReplaceQuery {
     node: u64,
     by: u64,
 }
 
-/// Where peers connect to a node.
+/// The new address of a node for its peers.
 #[derive(Deserialize)]
 pub(super) struct MoveQuery {
     node: u64,
@@ -83,7 +83,7 @@ pub(super) async fn move_to(
     let Query(MoveQuery { node, address, force }) = query?;
     if !address.is_reachable() {
         let hint = "use a host name or an IP address, and a port";
-        return Err(ApiError::new(StatusCode::BAD_REQUEST, format!("other nodes cannot connect to {address}"), hint));
+        return Err(ApiError::bad_request(format!("other nodes cannot connect to {address}"), hint));
     }
     let id = api.id_of(node).await?;
     // A wrong address would cut the node off from the others, and could cost the majority.

@@ -1,12 +1,12 @@
 //! `GET /metrics`
 
-use super::Api;
 use super::error::ApiError;
-use crate::metrics::text::CONTENT_TYPE;
-use crate::node::handle::WithZones;
+use super::state::Api;
+use crate::replica_host::event::WithZones;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
+use metrics_text::CONTENT_TYPE;
 use std::sync::Arc;
 
 pub(super) async fn metrics(State(api): State<Arc<Api>>) -> Result<impl IntoResponse, ApiError> {

@@ -1,18 +1,19 @@
 //! `/v1/policy`, `/v1/policy/check`
 
-use super::Api;
 use super::error::ApiError;
-use super::types::{DecisionJson, DoneJson, KeyPoliciesJson};
-use crate::cli::client::POLICY_REVISION;
-use crate::node::rights::Rights;
+use super::parse::{parse_flag, parse_key_name, parse_name, parse_zone};
+use super::state::Api;
+use crate::published::rights::Rights;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
+use config::api_types::POLICY_REVISION;
+use config::api_types::{DecisionJson, DoneJson, KeyPoliciesJson};
 use policy::text::parse_policy;
-use policy::{Decision, List, Requestor};
+use policy::{Decision, Requestor, RuleList};
 use replica::io::AdminCommand;
 use serde::Deserialize;
 use std::net::{IpAddr, Ipv4Addr};
@@ -22,7 +23,7 @@ use wire::number::Rtype;
 use zone::record::ZoneId;
 use zone::text::scan_rtype;
 
-/// Which policy: that of a zone, or the one for all zones.
+/// The policy of a zone, or the one for all zones.
 #[derive(Deserialize)]
 pub(super) struct PolicyQuery {
     zone: Option<String>,
@@ -30,8 +31,7 @@ pub(super) struct PolicyQuery {
 
 impl PolicyQuery {
     fn id(&self) -> Result<Option<ZoneId>, ApiError> {
-        let id = |zone: &String| Ok(ZoneId { view: 0, apex: parse_name(zone)? });
-        self.zone.as_ref().map(id).transpose()
+        self.zone.as_deref().map(parse_zone).transpose()
     }
 }
 
@@ -47,7 +47,7 @@ pub(super) struct CheckQuery {
     tcp: Option<String>,
 }
 
-/// Which policy is set, and the revision that it is based on.
+/// The policy to set, and the revision that it is based on.
 #[derive(Deserialize)]
 pub(super) struct SetQuery {
     #[serde(flatten)]
@@ -83,7 +83,8 @@ pub(super) async fn set(
 ) -> Result<Json<DoneJson>, ApiError> {
     let SetQuery { of, expect } = query?.0;
     let zone = of.id()?;
-    let expected = expect.map(|text| text.parse().map_err(|why| bad(format!("`{text}` is not a revision"), why)));
+    let expected = expect
+        .map(|text| text.parse().map_err(|why| ApiError::bad_request(format!("`{text}` is not a revision"), why)));
     let wrong =
         |why: String| ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, why, "correct the rules; nothing was changed");
     let body = body?;
@@ -98,17 +99,19 @@ pub(super) async fn check(
     query: Result<Query<CheckQuery>, QueryRejection>,
 ) -> Result<Json<DecisionJson>, ApiError> {
     let query = query?;
-    let (key, name) = (parse_name(&query.key)?, parse_name(&query.name)?);
-    let unknown = || bad(format!("unknown type `{}`", query.r#type), "use type=AAAA or type=TYPE65, for example");
+    let (key, name) = (parse_key_name(&query.key)?, parse_name(&query.name, "www.example.org.")?);
+    let unknown = || {
+        ApiError::bad_request(format!("unknown type `{}`", query.r#type), "use type=AAAA or type=TYPE65, for example")
+    };
     let rtype = scan_rtype(query.r#type.as_bytes()).ok_or_else(unknown)?;
     let source = match &query.source {
         None => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-        Some(text) => {
-            text.parse().map_err(|_| bad(format!("`{text}` is not an address"), "use source=192.0.2.1, for example"))?
-        }
+        Some(text) => text.parse().map_err(|_| {
+            ApiError::bad_request(format!("`{text}` is not an address"), "use source=192.0.2.1, for example")
+        })?,
     };
-    let requestor =
-        Requestor { key: key.as_ref(), source, is_connected: matches!(query.tcp.as_deref(), Some("1" | "true")) };
+    let is_connected = parse_flag("tcp", query.tcp.as_deref())?;
+    let requestor = Requestor { key: key.as_ref(), source, is_connected };
     let zone = {
         let mut reader = api.zones.lock().unwrap_or_else(PoisonError::into_inner);
         let zone = reader.pin().find(name.as_ref()).map(|zone| zone.id());
@@ -128,23 +131,23 @@ pub(super) async fn check(
 /// The decision, with the rule that made it.
 fn decide(rights: &Rights, requestor: Requestor<'_>, zone: &ZoneId, name: &Name, rtype: Rtype) -> DecisionJson {
     let key = requestor.key.to_name();
-    let judge = rights.rules(&key, zone).judge(requestor);
-    let decision = judge.decide(name.as_ref(), rtype);
+    let evaluator = rights.rules(&key, zone).evaluator(requestor);
+    let decision = evaluator.decide(name.as_ref(), rtype);
     let by = match decision {
         Decision::Granted { by, .. } | Decision::Denied { by } | Decision::Unanswered { by } => Some(by),
         Decision::Unmatched | Decision::Protected | Decision::Never => None,
     };
-    let limits = judge.limits();
+    let limits = evaluator.limits();
     DecisionJson {
         zone: zone.apex.to_string(),
         granted: decision.is_granted(),
         why: decision.to_string(),
-        rule: by.and_then(|by| judge.rule(by)).map(ToString::to_string),
+        rule: by.and_then(|by| evaluator.rule(by)).map(ToString::to_string),
         list: by.map(|by| {
             match by.list {
-                List::Zone => "zone",
-                List::AllZones => "all-zones",
-                List::Grants => "grants",
+                RuleList::Zone => "zone",
+                RuleList::AllZones => "all-zones",
+                RuleList::Grants => "grants",
             }
             .to_owned()
         }),
@@ -153,18 +156,7 @@ fn decide(rights: &Rights, requestor: Requestor<'_>, zone: &ZoneId, name: &Name,
             Decision::Granted { records_max, .. } => records_max.map(std::num::NonZeroU16::get),
             _ => None,
         },
-        limits: limits.numbers().into_iter().filter_map(|(word, max)| max.map(|max| (word.to_owned(), max))).collect(),
+        limits: limits.numbers().into_iter().filter_map(|(name, max)| max.map(|max| (name.to_owned(), max))).collect(),
         key_known: rights.status(&key).is_some(),
     }
-}
-
-fn parse_name(text: &str) -> Result<Name, ApiError> {
-    let name: Name = text
-        .parse()
-        .map_err(|error| bad(format!("`{text}` is not a domain name: {error}"), "write it as in www.example.org."))?;
-    Ok(name.as_ref().to_canonical())
-}
-
-fn bad(error: String, hint: &str) -> ApiError {
-    ApiError::new(StatusCode::BAD_REQUEST, error, hint)
 }

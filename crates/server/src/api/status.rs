@@ -1,18 +1,18 @@
 //! `GET /healthz`, `GET /v1/status`
 
-use super::Api;
 use super::consistent::Consistency;
 use super::error::ApiError;
-use super::types::{
-    CertificateJson, HealthJson, LogDoubtJson, MemberJson, StatusJson, UnreachableJson, ZoneMemoryJson,
-};
-use crate::node::handle::WithZones;
-use crate::peer::node_number;
-use crate::service::serving::label;
+use super::state::Api;
+use crate::published::serving::label;
+use crate::replica_host::event::WithZones;
+use crate::tls::names::node_number;
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
+use config::api_types::{
+    CertificateJson, HealthJson, MemberJson, StatusJson, SuspectedLossJson, UnreachableJson, ZoneMemoryJson,
+};
 use replica::Status;
 use replica::io::{Role, Serving};
 use serde::Deserialize;
@@ -75,8 +75,8 @@ pub(super) async fn status(
         feature_level,
         members,
         zones,
-        doubt,
-        doubt_waits_for,
+        suspected_loss,
+        unreported_voters,
         is_disk_full,
         ..
     } = api.handle.status(with_zones).await.ok_or_else(ApiError::ending)?;
@@ -96,14 +96,14 @@ pub(super) async fn status(
             }
             .to_owned(),
             in_rotation: of.in_rotation,
-            heard_ms: of.heard_ms,
+            heard_ms: of.last_report_age_ms,
             applied_index: of.applied_index,
             feature_level: of.feature_level,
-            certificate: of.standing.map(|standing| CertificateJson {
-                expires_s: standing.expires_s,
-                ca: standing.issued_by,
-                renewal: standing.renewal,
-                data_key: standing.data_key,
+            certificate: of.credentials.map(|progress| CertificateJson {
+                expires_s: progress.expires_s,
+                ca: progress.issued_by,
+                renewal: progress.renewal,
+                data_key: progress.data_key,
                 knows_next_keys: of.has_seen_pins,
             }),
             clock_ahead_ms: of.clock_ahead_ms,
@@ -144,13 +144,13 @@ pub(super) async fn status(
         members,
         zones: super::zones::describe_all(&api, &zones),
         uptime_ms: u64::try_from(api.started_at.elapsed().as_millis()).unwrap_or(u64::MAX),
-        sandbox: Some(crate::sandbox::state()),
+        sandbox: Some(process::sandbox::state()),
         disk_full: is_disk_full,
-        log_doubt: doubt.map(|doubt| LogDoubtJson {
-            term: doubt.term,
-            index: (doubt.index != u64::MAX).then_some(doubt.index),
-            cause: if doubt.is_torn { "torn-record" } else { "contradicted" }.to_owned(),
-            waits_for: doubt_waits_for.into_iter().map(node_number).collect(),
+        suspected_log_loss: suspected_loss.map(|loss| SuspectedLossJson {
+            term: loss.term,
+            index: (loss.index != u64::MAX).then_some(loss.index),
+            cause: if loss.is_torn { "torn-record" } else { "contradicted" }.to_owned(),
+            waits_for: unreported_voters.into_iter().map(node_number).collect(),
         }),
     }))
 }

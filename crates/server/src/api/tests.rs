@@ -1,17 +1,25 @@
 //! Authorization of requests. The handlers are tested with real processes (`tests/it/commands.rs`).
 
+use super::backups::Backups;
+use super::host_names::Hosts;
+use super::join_offer::JoinOffer;
+use super::metrics::NodeMetrics;
 use super::*;
-use crate::files::api_token::ApiToken;
-use crate::files::data_key::DataKeys;
 use crate::limits::AT_WAITING_MAX;
-use crate::node::handle::{Event, Shared};
-use crate::node::readers::Readers;
-use crate::service::update_thread::UpdateQueue;
+use crate::published::readers::Readers;
+use crate::replica_host::event::Event;
+use crate::replica_host::handle::ReplicaHandle;
+use crate::replica_host::shared::Shared;
+use crate::update_queue::UpdateQueue;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
+use config::files::api_token::ApiToken;
+use config::files::data_key::{DataKeyFile, DataKeys};
 use replica::io::{AdminCommand, AdminError, AdminReply, ReadIndexError, TrustCommand};
 use replica::{Ca, Trust};
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Instant;
 use tower::ServiceExt;
 use zone::set::{StoreConfig, ZoneSet, ZoneSetConfig};
 
@@ -52,7 +60,7 @@ fn api_before(dir: &std::path::Path, events: Sender<Event>, shared: Arc<Shared>)
         limits: Arc::default(),
         metrics,
         zones: Mutex::new(Arc::<Readers>::default().add(zones.reader())),
-        backups: super::backup::Backups::new(dir),
+        backups: Backups::new(dir),
         serial_wait_permits: tokio::sync::Semaphore::new(AT_WAITING_MAX),
         audit: dir.join("data.audit"),
         data_key_file: DataKeyFile::new(&dir.join("data.key"), None),
@@ -84,7 +92,7 @@ fn answer(api: &Arc<Api>, from: &str, method: &str, path: &str, authorization: O
 
 #[test]
 fn local_requests_need_no_token_and_remote_requests_do() {
-    let dir = crate::test_dir("api");
+    let dir = process::testing::test_dir("api");
     let api = api(dir.path());
     let token = format!("Bearer {}", api.token.reveal());
     for path in ["/healthz", "/metrics", "/v1/status", "/v1/zones"] {
@@ -113,7 +121,7 @@ fn send_with(api: &Arc<Api>, peer: guard::Peer, method: &str, path: &str, fields
 
 #[test]
 fn the_host_field_must_name_the_node_once() {
-    let dir = crate::test_dir("api-hosts");
+    let dir = process::testing::test_dir("api-hosts");
     let api = api(dir.path());
     let token = format!("Bearer {}", api.token.reveal());
     let peer = guard::Peer::Tcp { remote: "127.0.0.1".parse().unwrap(), local: "192.0.2.9".parse().ok() };
@@ -139,7 +147,7 @@ fn the_host_field_must_name_the_node_once() {
 
 #[test]
 fn cross_site_changes_are_refused() {
-    let dir = crate::test_dir("api-origin");
+    let dir = process::testing::test_dir("api-origin");
     let api = api(dir.path());
     let token = format!("Bearer {}", api.token.reveal());
     let peer = guard::Peer::Tcp { remote: "127.0.0.1".parse().unwrap(), local: None };
@@ -163,7 +171,7 @@ fn cross_site_changes_are_refused() {
 
 #[test]
 fn the_nodes_user_needs_no_token_over_the_socket() {
-    let dir = crate::test_dir("api-socket");
+    let dir = process::testing::test_dir("api-socket");
     let api = api(dir.path());
     for (uid, passes) in [(Some(0), true), (Some(api.uid), true), (Some(4_712), false), (None, false)] {
         let ask = |path| send_with(&api, guard::Peer::Socket { uid }, "GET", path, &[("host", "any.example")]);
@@ -174,7 +182,7 @@ fn the_nodes_user_needs_no_token_over_the_socket() {
 
 #[test]
 fn changes_and_secrets_need_the_token_everywhere() {
-    let dir = crate::test_dir("api-token");
+    let dir = process::testing::test_dir("api-token");
     let api = api(dir.path());
     let token = format!("Bearer {}", api.token.reveal());
     let zone = "/v1/zone?zone=example.test.";
@@ -212,7 +220,7 @@ fn rotated(times: u32) -> Arc<Trust> {
     Arc::new(Trust { cas, renewal: times, data_key: 1 + times, ..Trust::default() })
 }
 
-/// The replica of a node that has not applied the last rotation. A consistent read brings it, if there is a leader.
+/// The replica of a node that has not applied the last rotation. A consistent read applies it, if there is a leader.
 /// Returns the numbers in the commands that it gets.
 fn lagging(shared: &Shared, events: &Receiver<Event>, has_leader: bool) -> Vec<u32> {
     let mut numbers = Vec::new();
@@ -241,7 +249,7 @@ fn lagging(shared: &Shared, events: &Receiver<Event>, has_leader: bool) -> Vec<u
 /// The number of a rotation must be new: otherwise the response would refer to an earlier rotation.
 #[test]
 fn a_rotation_gets_the_next_number_on_a_lagging_node() {
-    let dir = crate::test_dir("api-rotation");
+    let dir = process::testing::test_dir("api-rotation");
     for (path, number) in [("/v1/certificates", 3), ("/v1/data-key", 4)] {
         for has_leader in [true, false] {
             let (sender, events) = channel();
@@ -267,6 +275,6 @@ fn a_rotation_gets_the_next_number_on_a_lagging_node() {
 
 fn api_token(dir: &std::path::Path) -> ApiToken {
     let file = dir.join("api.token");
-    crate::files::token::Token::load_or_make(&file).unwrap();
+    config::files::token::Token::load_or_make(&file).unwrap();
     ApiToken::load(&file).unwrap()
 }

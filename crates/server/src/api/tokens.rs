@@ -1,51 +1,20 @@
 //! `/v1/tokens`: join tokens. Each admits one node.
 
-use super::Api;
 use super::consistent::Consistency;
 use super::error::ApiError;
-use super::types::{DoneJson, OpenTokenJson, TokenJson};
-use crate::config::address::PeerAddress;
-use crate::files::token::random_text;
-use crate::node::cert_manager::ca_key_of;
-use crate::peer::join::{JoinToken, digest};
-use crate::tls::session::CurrentTls;
+use super::state::Api;
+use crate::peer::join::digest;
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
+use config::api_types::{DoneJson, OpenTokenJson, TokenJson};
+use config::files::token::random_text;
 use replica::io::{AdminCommand, AdminError, AdminReply};
 use replica::limits::TOKEN_LIFE_MS_MAX;
-use replica::{JoinTokenStatus, Trust, token_id};
+use replica::{JoinTokenStatus, token_id};
 use serde::Deserialize;
-use std::path::PathBuf;
 use std::sync::Arc;
-
-/// The data about this node in a join token.
-pub(crate) struct JoinOffer {
-    /// Its raft id and address.
-    pub(crate) member: u64,
-    pub(crate) address: Option<PeerAddress>,
-    /// File of the first CA.
-    pub(crate) ca_file: PathBuf,
-    /// The node's current certificate and CA.
-    pub(crate) tls: Option<Arc<CurrentTls>>,
-}
-
-impl JoinOffer {
-    /// A token with this secret; `None` on a node that cannot issue certificates.
-    fn token(&self, trust: &Trust, secret: &str) -> Option<JoinToken> {
-        let is_issuer = trust.issuing().is_some_and(|issuing| issuing.key.is_some());
-        let root = self.tls.as_ref()?.get().own_root()?.clone();
-        let in_state = || trust.members.iter().find(|member| member.id == self.member)?.address.parse().ok();
-        let address = self.address.clone().or_else(in_state)?;
-        (is_issuer || ca_key_of(&self.ca_file).exists()).then(|| JoinToken {
-            ca: data_encoding::BASE64.encode(&root),
-            member: self.member,
-            address,
-            secret: secret.to_owned(),
-        })
-    }
-}
 
 /// `?learner=true`: the node stays a learner.
 #[derive(Deserialize)]

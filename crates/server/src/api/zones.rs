@@ -1,14 +1,11 @@
 //! `/v1/zones`, `/v1/zone`
 
-use super::Api;
 use super::consistent::Consistency;
 use super::error::ApiError;
-use super::types::{DoneJson, OptionsJson, ZoneJson};
-use crate::cli::client::{RECORDS_TYPE, ZONE_HASH};
-use crate::files::zone_load::{load_records, load_text, print_line};
-use crate::limits::TRIM_BYTES_MIN;
-use crate::node::handle::WithZones;
-use crate::node::system::give_way_to_all;
+use super::parse::parse_zone;
+use super::state::Api;
+use crate::replica_host::event::WithZones;
+use crate::sys::priority::give_way_to_all;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
@@ -16,6 +13,9 @@ use axum::extract::{Query, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
+use config::api_types::{DoneJson, OptionsJson, ZoneJson};
+use config::api_types::{RECORDS_TYPE, ZONE_HASH};
+use config::files::zone_load::{load_records, load_text, print_line};
 use replica::ZoneStatus;
 use replica::io::{
     AckOption, AdminCommand, AdminError, AdminReply, BrokenLimit, Contents, LimitsChange, OptionsChange, Replacement,
@@ -24,12 +24,15 @@ use replica::io::{
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
-use wire::{Name, Rtype};
+use wire::Rtype;
 use zone::record::{RecordList, RecordRef, ZoneId};
 use zone::set::Zone;
 use zone::text::print_rtype;
 
-/// Which zone, its options, and the hash of the version that the caller compared with.
+/// Size of a zone from which on its unused memory is returned to the system at once.
+const TRIM_BYTES_MIN: usize = 1 << 20;
+
+/// The zone, its options, and the hash of the version that the client compared with.
 #[derive(Deserialize)]
 pub(super) struct ZoneQuery {
     zone: String,
@@ -55,14 +58,7 @@ impl ZoneQuery {
     }
 
     fn id(&self) -> Result<ZoneId, ApiError> {
-        let apex: Name = self.zone.parse().map_err(|error| {
-            ApiError::new(
-                StatusCode::BAD_REQUEST,
-                format!("`{}` is not a domain name: {error}", self.zone),
-                "write it as in ?zone=example.org.",
-            )
-        })?;
-        Ok(ZoneId { view: 0, apex: apex.as_ref().to_canonical() })
+        parse_zone(&self.zone)
     }
 }
 
@@ -122,7 +118,7 @@ fn show_options(options: ZoneOptions) -> OptionsJson {
         AckOption::Majority => "majority",
         AckOption::AllLive => "all-live",
     };
-    let [serial_policy, stale, ack] = [serial_policy, stale, ack].map(|word| Some(word.to_owned()));
+    let [serial_policy, stale, ack] = [serial_policy, stale, ack].map(|name| Some(name.to_owned()));
     let named = |limit: u32| (limit > 0).then_some(limit);
     OptionsJson {
         serial_policy,
@@ -136,8 +132,7 @@ fn show_options(options: ZoneOptions) -> OptionsJson {
 
 /// The options in the request.
 fn parse_options(wanted: &OptionsJson) -> Result<OptionsChange, ApiError> {
-    let unknown =
-        |text: &str, hint: &str| ApiError::new(StatusCode::BAD_REQUEST, format!("unknown option `{text}`"), hint);
+    let unknown = |text: &str, hint: &str| ApiError::bad_request(format!("unknown option `{text}`"), hint);
     let serial_policy = match wanted.serial_policy.as_deref() {
         None => None,
         Some("increment") => Some(SerialPolicyOption::Increment),
@@ -245,8 +240,7 @@ pub(super) async fn replace(
     let zone = query.id()?;
     let base = query.base.as_deref().and_then(|text| u128::from_str_radix(text, 16).ok());
     let base_hash = base.ok_or_else(|| {
-        ApiError::new(
-            StatusCode::BAD_REQUEST,
+        ApiError::bad_request(
             "the hash of the replaced version is missing",
             format!("add &base=HASH, from the {ZONE_HASH} field of the export"),
         )
@@ -332,6 +326,6 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 /// Returns memory to the system after a large zone. Small amounts are reused.
 async fn give_back(bytes: usize) {
     if bytes >= TRIM_BYTES_MIN {
-        let _ = blocking(crate::memory::trim).await;
+        let _ = blocking(crate::sys::memory::trim).await;
     }
 }

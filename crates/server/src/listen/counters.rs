@@ -1,8 +1,8 @@
 //! Counters of the listeners.
 
 use super::Transport;
-use crate::metrics::text::{Kind, Page};
 use crate::metrics::{Counter, Gauge};
+use metrics_text::{Kind, Page};
 use std::sync::Arc;
 
 /// The counters of one listener thread.

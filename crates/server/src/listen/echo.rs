@@ -4,7 +4,7 @@ use super::counters::{AllConnections, ListenCounters};
 use super::handler::{ConnectionLimits, TransportHandler};
 use super::{Action, PinnedResponder, Reply, Responder, Transport};
 use crate::combiner::Dispatch;
-use crate::config::Tcp;
+use config::Tcp;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 
-/// What ends with this byte costs as much as an answer may: a name that does not exist, in a zone with as many
-/// iterations of NSEC3 as may be.
+/// A message that ends with this byte costs more than the most expensive answer: NXDOMAIN in a zone with the maximum
+/// of NSEC3 iterations.
 pub(super) const COSTLY: u8 = b'c';
-const COST: Duration = Duration::from_micros(100);
-/// What ends with this byte gets the largest message there is.
+const COST: Duration = Duration::from_micros(400);
+/// A message that ends with this byte gets the largest possible response.
 pub(super) const LARGE: u8 = b'b';
-/// What ends with this byte is deferred, and echoed after a while.
+/// A message that ends with this byte is deferred, and echoed after [`LATE_AFTER`].
 pub(super) const LATE: u8 = b'd';
 pub(super) const LATE_AFTER: Duration = Duration::from_millis(600);
 
-/// Echoes, but for these.
+/// Echoes every message, except as these constants say.
 pub(super) struct Echo;
 
 impl Responder for Echo {
@@ -56,8 +56,6 @@ impl PinnedResponder for Echo {
         });
         Action::Defer
     }
-
-    fn prepare<'m>(&mut self, _messages: impl Iterator<Item = &'m [u8]>) {}
 }
 
 /// Runs a future on a runtime of its own.
@@ -76,7 +74,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// `serve` says where it does.
+    /// Starts a runtime for `serve`, which reports the address that it listens on.
     pub(super) fn start<S: Future<Output = ()>>(
         transport: Transport,
         tcp: &Tcp,

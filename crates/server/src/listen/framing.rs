@@ -1,9 +1,9 @@
-//! Messages on a stream: each behind its length in two bytes (RFC 1035 4.2.2, RFC 7766 8).
+//! Messages on a stream. Each follows its length in two bytes (RFC 1035 4.2.2, RFC 7766 8).
 
 use crate::limits::MESSAGE_PREFIX_BYTES;
 use std::ops::Range;
 
-/// Bytes that came in and are not yet messages. Empty, it holds no memory.
+/// Received bytes that are not yet consumed as messages. After [`Inbound::release`] an empty buffer holds no memory.
 #[derive(Default)]
 pub(crate) struct Inbound {
     bytes: Vec<u8>,
@@ -25,12 +25,12 @@ impl Inbound {
         Some(&self.bytes[message])
     }
 
-    /// Whether a whole message waits.
+    /// Whether a whole message has arrived.
     pub(crate) fn has_message(&self) -> bool {
         self.find().is_some()
     }
 
-    /// Where the next message is, when all of it is there.
+    /// The range of the next message, if it is complete.
     fn find(&self) -> Option<Range<usize>> {
         let (prefix, body) = self.bytes[self.start..].split_first_chunk::<MESSAGE_PREFIX_BYTES>()?;
         let len = usize::from(u16::from_be_bytes(*prefix));
@@ -51,7 +51,7 @@ impl Inbound {
     }
 }
 
-/// Bytes that are to go out.
+/// Bytes that are to be sent.
 #[derive(Default)]
 pub(crate) struct Outbound {
     bytes: Vec<u8>,
@@ -59,9 +59,9 @@ pub(crate) struct Outbound {
 }
 
 impl Outbound {
-    /// Appends a message behind its length, in one piece: both leave in one segment where they fit (RFC 7766 8).
+    /// Appends a message after its length. Both leave in one segment if they fit (RFC 7766 8).
     pub(crate) fn push(&mut self, message: &[u8]) {
-        let len = u16::try_from(message.len()).expect("no response is longer than a message may be");
+        let len = u16::try_from(message.len()).expect("a response is at most 65,535 bytes");
         self.bytes.extend(len.to_be_bytes());
         self.bytes.extend(message);
     }
@@ -113,7 +113,7 @@ mod tests {
             }
             assert_eq!(seen, messages, "pieces of {piece}");
             inbound.release();
-            assert_eq!(inbound.memory(), 0, "what is idle holds nothing");
+            assert_eq!(inbound.memory(), 0, "an idle buffer holds no memory");
         }
     }
 

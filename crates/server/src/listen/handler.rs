@@ -8,12 +8,9 @@ use super::memory::{MemoryBudget, MemoryReservation};
 use super::min_send_rate::MinSendRate;
 use super::{Action, PinnedResponder, Reply, Responder, Transport};
 use crate::combiner::Dispatch;
-use crate::config::Tcp;
-use crate::config::subnet::Subnet;
-use crate::limits::{
-    CONNECTION_DOH_BYTES, CONNECTION_DOQ_BYTES, CONNECTION_DOT_BYTES, CONNECTION_TCP_BYTES, DATAGRAM_BYTES_MAX,
-    DEFERRED_MS_MAX, HANDSHAKE_MS, HANDSHAKES_MAX, HANDSHAKES_PER_CLIENT_MAX,
-};
+use crate::limits::{DATAGRAM_BYTES_MAX, DEFERRED_MS_MAX, HANDSHAKE_MS, HANDSHAKES_MAX, HANDSHAKES_PER_CLIENT_MAX};
+use config::Tcp;
+use config::subnet::Subnet;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
@@ -28,6 +25,14 @@ use tokio::time::Instant;
 const CHECKS_PER_IDLE: u32 = 4;
 /// Divides timeouts while most slots are in use.
 const NEARLY_FULL_DIVISOR: u32 = 10;
+/// Memory estimate of a TCP connection. docs/history/transports.md has the measured sizes of all transports.
+const CONNECTION_TCP_BYTES: usize = 8 << 10;
+/// The same over TLS, including one TLS record in either direction.
+const CONNECTION_DOT_BYTES: usize = 32 << 10;
+/// The same over HTTPS, including 40 KiB for an incomplete TLS record and header block.
+const CONNECTION_DOH_BYTES: usize = 92 << 10;
+/// The same over QUIC.
+const CONNECTION_DOQ_BYTES: usize = 48 << 10;
 
 /// The limits of connections, over all transports.
 #[derive(Clone)]
@@ -44,7 +49,7 @@ pub(crate) struct ConnectionLimits {
     pub(crate) idle: Duration,
 }
 
-/// Memory that a connection of a transport counts as, without its messages.
+/// Base memory of a connection, without its messages.
 const fn base_bytes(transport: Transport) -> usize {
     match transport {
         Transport::Udp => 0,
@@ -112,7 +117,7 @@ impl ConnectionLimits {
     }
 }
 
-/// Memory and progress of one connection whose exchanges have tasks of their own.
+/// Memory and progress of one connection whose exchanges have their own tasks.
 pub(crate) struct ConnectionUsage {
     bytes: Cell<usize>,
     reservation: RefCell<MemoryReservation>,
@@ -124,23 +129,23 @@ pub(crate) struct ConnectionUsage {
     sending_count: Cell<usize>,
 }
 
-/// Counts one such exchange until it is dropped.
+/// Counts one sending exchange until it is dropped.
 struct SendGuard<'h>(&'h ConnectionUsage);
 
 /// Memory of one exchange. Dropping it releases the memory.
 pub(crate) struct ExchangeUsage<'h> {
     usage: &'h ConnectionUsage,
     base: usize,
-    /// Including the base.
+    /// Its memory, including the base.
     bytes: usize,
 }
 
-/// The memory of all connections is used up: this connection must end.
+/// The memory of all connections is used up, so this connection must end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct OutOfMemory;
 
 impl ConnectionUsage {
-    /// For a connection with this idle timeout.
+    /// The usage of a new connection with this idle timeout.
     pub(crate) fn new(reservation: MemoryReservation, idle: Duration) -> Rc<Self> {
         Rc::new(Self {
             bytes: Cell::new(0),
@@ -209,8 +214,8 @@ impl ConnectionUsage {
         self.send_rate.get()
     }
 
-    /// Runs a future while the client reads; `None` when it reads nothing for `idle_timeout` or is too slow. Bytes of
-    /// other exchanges count too: this one may have to wait behind them.
+    /// Runs a future while the client reads; `None` if it reads nothing for `idle_timeout`, or is too slow. Bytes of
+    /// other exchanges count too, because this exchange may wait for them.
     pub(crate) async fn while_progressing<T>(
         &self,
         idle_timeout: Duration,
@@ -292,7 +297,7 @@ impl<R> OpenConnection<R> {
 
     /// Memory of its messages; none yet.
     pub(crate) fn reservation(&self) -> MemoryReservation {
-        MemoryReservation::new(&self.handler.limits, &self.permit)
+        MemoryReservation::new(&self.handler.limits.memory, &self.permit)
     }
 }
 
@@ -337,8 +342,8 @@ impl<R: Responder> TransportHandler<R> {
         Self { transport, limits, connections, counters, drain, state }
     }
 
-    /// Answers one message from the newest version. `take` gets the response; `reply` is where a deferred response
-    /// goes.
+    /// Answers one message from the newest version. `take` gets the response; `reply` makes the destination of a
+    /// deferred response.
     pub(crate) fn respond(
         &self,
         bytes: &[u8],
@@ -370,9 +375,9 @@ impl<R: Responder> TransportHandler<R> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::memory::CONNECTION_MEMORY_FREE_BYTES;
     use super::super::memory::tests::{MAX, limits, share};
     use super::*;
-    use crate::limits::CONNECTION_MEMORY_FREE_BYTES;
 
     #[test]
     fn memory_of_exchanges_is_added_up() {
@@ -402,7 +407,7 @@ mod tests {
         let limits = limits();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let most = Duration::from_millis(HANDSHAKE_MS);
-        let crowd = || -> Vec<ConnectionPermit> {
+        let fill = || -> Vec<ConnectionPermit> {
             let clients =
                 (0..HANDSHAKES_MAX - HANDSHAKES_MAX / 4 + 1).map(|index| (index / HANDSHAKES_PER_CLIENT_MAX) as u8);
             clients.map(|client| limits.handshakes.acquire([192, 0, 2, client].into()).unwrap()).collect()
@@ -411,12 +416,12 @@ mod tests {
             assert_eq!(limits.with_handshake_timeout(std::future::ready(7)).await, Some(7));
             // A handshake in progress when the slots fill up.
             let start = Instant::now();
-            let crowding = async {
+            let fill_later = async {
                 tokio::time::sleep(most / 5).await;
-                crowd()
+                fill()
             };
             let never = limits.with_handshake_timeout(std::future::pending::<()>());
-            let (outcome, places) = tokio::join!(never, crowding);
+            let (outcome, permits) = tokio::join!(never, fill_later);
             let range = most / 5..most / 2;
             assert!(outcome.is_none() && range.contains(&start.elapsed()), "{:?}", start.elapsed());
             // A handshake that starts later.
@@ -424,7 +429,7 @@ mod tests {
             assert!(limits.with_handshake_timeout(std::future::pending::<()>()).await.is_none());
             let range = most / NEARLY_FULL_DIVISOR..most / 5;
             assert!(range.contains(&start.elapsed()), "{:?}", start.elapsed());
-            drop(places);
+            drop(permits);
             let with_handshake_timeout = limits.with_handshake_timeout(tokio::time::sleep(most / 5));
             assert!(with_handshake_timeout.await.is_some(), "there is room again");
         });

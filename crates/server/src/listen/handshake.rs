@@ -1,4 +1,4 @@
-//! Handshakes of TLS on a TCP connection: bounded in time, number and rate, and counted by how they ended.
+//! TLS handshakes on TCP connections. Their time, number and rate are limited, and each outcome is counted.
 
 use super::counters::HandshakeFailure;
 use super::handler::TransportHandler;
@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// How the connections of a listener are set up.
+/// Runs the TLS handshakes of one listener.
 pub(crate) struct Handshake {
     acceptor: TlsAcceptor,
     /// Whether the client must name the protocol (ALPN).
@@ -29,8 +29,8 @@ pub(crate) struct Protocol {
 }
 
 impl Handshake {
-    /// DNS over TLS. A client need not name the protocol (RFC 7858 is older than its name, `dot`); one that names
-    /// others and not this one gets the alert no_application_protocol (RFC 7301 3.2).
+    /// DNS over TLS. A client need not name a protocol: RFC 7858 is older than the ALPN name `dot`. A client that names
+    /// only other protocols gets the alert no_application_protocol (RFC 7301 3.2).
     pub(crate) fn dot(config: Arc<ServerConfig>) -> Self {
         Self { acceptor: config.into(), is_name_needed: false }
     }
@@ -40,7 +40,7 @@ impl Handshake {
         Self { acceptor: config.into(), is_name_needed: true }
     }
 
-    /// Runs the server's side; `None` when nothing came of it, which has been counted.
+    /// Runs the server side. `None` if the handshake failed; the failure has been counted.
     pub(crate) async fn run<R>(
         &self,
         handler: &TransportHandler<R>,
@@ -57,12 +57,12 @@ impl Handshake {
             failed(HandshakeFailure::OverRate, &"over the rate limit");
             return None;
         }
-        let Some(place) = handler.limits.handshakes.acquire(peer.ip()) else {
+        let Some(permit) = handler.limits.handshakes.acquire(peer.ip()) else {
             failed(HandshakeFailure::OverLimit, &"too many at once");
             return None;
         };
         let accepting = pin!(handler.limits.with_handshake_timeout(self.acceptor.accept(stream)));
-        let mut stream = match place.unless_evicted(accepting).await {
+        let mut stream = match permit.unless_evicted(accepting).await {
             Some(Some(Ok(stream))) => stream,
             Some(Some(Err(error))) => {
                 failed(reason(&error), &error);

@@ -1,9 +1,9 @@
-//! Limits the rate of handshakes per client. Each costs the server a signature, and the client almost nothing.
+//! Limits the rate of handshakes per client. A handshake costs the server a signature, and the client almost nothing.
 
 use super::connection_table::client_of;
-use crate::config::Tcp;
-use crate::config::subnet::Subnet;
 use crate::token_buckets::{Rate, TokenBuckets};
+use config::Tcp;
+use config::subnet::Subnet;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
@@ -18,8 +18,8 @@ pub(crate) struct HandshakeRate {
     started_at: Instant,
 }
 
-/// Whether the address of a client is validated. Each has its own bucket, so forged addresses take nothing from the
-/// real owner.
+/// Whether the address of a client is validated. Claimed addresses have buckets of their own, so that forged ones take
+/// nothing from the real owner.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Address {
     Claimed,

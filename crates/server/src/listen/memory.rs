@@ -1,13 +1,14 @@
 //! The memory of all connections, and of each client.
 
 use super::connection_table::{ConnectionPermit, ConnectionSlot};
-use super::handler::ConnectionLimits;
-use crate::limits::CONNECTION_MEMORY_FREE_BYTES;
 use crate::metrics::Gauge;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use tokio::time::Instant;
+
+/// Bytes of queued messages that the fixed estimate of a connection includes.
+pub(super) const CONNECTION_MEMORY_FREE_BYTES: usize = 4 << 10;
 
 /// The memory limit of all connections.
 pub(crate) struct MemoryBudget {
@@ -31,8 +32,8 @@ impl MemoryBudget {
         self.used.get() > (max - max.div_ceil(4)) as u64
     }
 
-    /// Reserves bytes for a client, unless it would use more than it leaves. So a client is refused only when less than
-    /// half is free, and however much others use, something is left for the next client.
+    /// Reserves bytes for a client, unless it would then use more than remains free. So no client can use up all
+    /// memory: the next client always finds some.
     pub(super) fn reserve(&self, client: &Gauge, bytes: usize) -> bool {
         let max = self.max.load(Relaxed);
         let left = max.saturating_sub(self.used.get() as usize).saturating_sub(bytes);
@@ -68,12 +69,12 @@ pub(crate) struct MemoryReservation {
 
 impl MemoryReservation {
     /// The reservation of a new connection; empty.
-    pub(super) fn new(limits: &ConnectionLimits, place: &ConnectionPermit) -> Self {
-        let (memory, client, slot) = (limits.memory.clone(), place.bytes().clone(), place.slot().clone());
+    pub(super) fn new(memory: &Arc<MemoryBudget>, permit: &ConnectionPermit) -> Self {
+        let (memory, client, slot) = (memory.clone(), permit.bytes().clone(), permit.slot().clone());
         Self { memory, client, slot, reserved: 0 }
     }
 
-    /// Records that the client sent or read something: idle connections are evicted first.
+    /// Records that the client sent or read something. The most idle connections are evicted first.
     pub(super) fn record_activity(&self, now: Instant) {
         self.slot.record_activity(now.into_std());
     }
@@ -104,7 +105,8 @@ impl Drop for MemoryReservation {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::config::Tcp;
+    use crate::listen::handler::ConnectionLimits;
+    use config::Tcp;
 
     /// A small limit.
     pub(in crate::listen) const MAX: usize = 1 << 20;
@@ -116,7 +118,7 @@ pub(super) mod tests {
 
     /// The reservation of a connection of this client.
     pub(in crate::listen) fn share(limits: &ConnectionLimits, client: &str) -> MemoryReservation {
-        MemoryReservation::new(limits, &limits.connections.acquire(client.parse().unwrap()).unwrap())
+        MemoryReservation::new(&limits.memory, &limits.connections.acquire(client.parse().unwrap()).unwrap())
     }
 
     #[test]
@@ -139,12 +141,12 @@ pub(super) mod tests {
     #[test]
     fn no_client_uses_more_memory_than_it_leaves() {
         let limits = limits();
-        // As much as it can, byte by byte, over as many connections as it likes.
+        // Reserves as much as it can, in small steps over many connections.
         let fill = |client: &str| -> (Vec<MemoryReservation>, usize) {
             let mut shares = Vec::new();
             let mut sum = 0;
-            while let Some(share) = limits.connections.acquire(client.parse().unwrap()).and_then(|place| {
-                let mut share = MemoryReservation::new(&limits, &place);
+            while let Some(share) = limits.connections.acquire(client.parse().unwrap()).and_then(|permit| {
+                let mut share = MemoryReservation::new(&limits.memory, &permit);
                 share.set(CONNECTION_MEMORY_FREE_BYTES + 1_024).then_some(share)
             }) {
                 // Its permit is released: the number of connections is another limit.
@@ -158,7 +160,7 @@ pub(super) mod tests {
         assert_eq!(sum, MAX / 2);
         let _keep = limits.connections.acquire("2001:db8::1".parse().unwrap()).unwrap();
         let (second, sum) = fill("2001:db8:0:ff::1");
-        assert_eq!(sum, MAX / 4, "of what the first has left");
+        assert_eq!(sum, MAX / 4, "half of what the first left");
         assert!(fill("2001:db8::2").0.is_empty(), "the same /56");
         assert!(share(&limits, "198.51.100.1").set(MAX / 8), "another");
         assert!(!limits.memory.is_nearly_full());

@@ -1,12 +1,15 @@
-//! A minimum rate at which a client must read its responses. Without it, a client that reads a byte now and then would
+//! A minimum rate at which a client must read its responses. Without it, a client that reads one byte at a time could
 //! keep its connection and its responses forever.
 //!
-//! While data waits, the client has a deadline, at most one window ahead. Each byte that it reads moves the deadline. A
-//! client that keeps the rate never reaches it, and a fast client cannot save up more than one window.
+//! While data waits, the client has a deadline, at most one window ahead. Each byte that it reads moves the deadline
+//! ahead. A client that keeps the rate never reaches it, and a fast client cannot save up more than one window.
 
-use crate::limits::{SEND_BYTES_PER_SECOND_MIN, SEND_RATE_WINDOW_IDLES};
+use crate::limits::SEND_BYTES_PER_SECOND_MIN;
 use std::time::Duration;
 use tokio::time::Instant;
+
+/// Window in which the rate of a client is measured, in idle timeouts.
+const SEND_RATE_WINDOW_IDLES: u32 = 3;
 
 const NANOS_PER_BYTE: u64 = 1_000_000_000 / SEND_BYTES_PER_SECOND_MIN;
 
@@ -19,7 +22,7 @@ pub(super) struct MinSendRate {
 }
 
 impl MinSendRate {
-    /// For a connection with this idle timeout.
+    /// The rate of a connection with this idle timeout.
     pub(super) const fn new(idle: Duration) -> Self {
         Self { window: idle.saturating_mul(SEND_RATE_WINDOW_IDLES), until: None }
     }

@@ -1,4 +1,4 @@
-//! The listeners for clients: bytes in, bytes out. `service` decides what messages mean.
+//! The listeners for clients: bytes in, bytes out. `answer` decides what messages mean.
 //!
 //! ```text
 //!   udp (batch, sockets) -------------------+
@@ -9,6 +9,7 @@
 //! ```
 
 // Opening sockets.
+pub(crate) mod client_sockets;
 pub(crate) mod sockets;
 // Transports and their counters.
 pub(crate) mod counters;
@@ -19,6 +20,7 @@ pub(crate) mod udp;
 // Connections: one runtime per core; what they share, and their limits.
 pub(crate) mod connection_table;
 pub(crate) mod drain;
+pub(crate) mod drops;
 #[cfg(test)]
 mod echo;
 #[cfg(test)]
@@ -41,7 +43,7 @@ pub(crate) mod doq;
 
 use crate::combiner::Dispatch;
 use crate::limits::{TCP_PIPELINE_MAX, TRANSFER_QUEUE_MAX, TRANSFERS_MAX};
-use batch::BatchSocket;
+use batch::{BatchSocket, DatagramBatch};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
@@ -71,49 +73,35 @@ pub(crate) trait Responder {
     /// Pins the newest version of all zones.
     fn pin(&mut self) -> Self::Pinned<'_>;
 
-    /// Tells readers that the worker is about to wait and pins nothing.
+    /// Records that the worker pins no version while it waits for messages.
     fn offline(&mut self);
 }
 
 /// See [`Responder::pin`].
 pub(crate) trait PinnedResponder {
-    /// Handles one message; a response goes to `out`.
+    /// Handles one message of a connection; a response goes to `out`.
     fn respond(&mut self, bytes: &[u8], peer: SocketAddr, transport: Transport, out: &mut [u8]) -> Action;
 
-    /// Counts a message that the listener drops.
+    /// Counts a message that the listener drops without a response.
     fn ignore(&mut self, reason: DropReason) {
         let _ = reason;
     }
 
-    /// As [`PinnedResponder::respond`], for datagram `index` of [`PinnedResponder::prepare`]. `None` if the response is
-    /// made, but the rate limit is checked after the whole batch: see [`PinnedResponder::apply_limit`].
-    fn respond_prepared(&mut self, index: usize, bytes: &[u8], peer: SocketAddr, out: &mut [u8]) -> Option<Action> {
-        let _ = index;
-        Some(self.respond(bytes, peer, Transport::Udp, out))
-    }
-
-    /// Prefetches the rate limits of the undecided responses of a batch, one bit each.
-    fn prefetch_limits(&mut self, undecided: u64) {
-        let _ = undecided;
-    }
-
-    /// Applies the rate limit to the undecided response to datagram `index`, which is still in `out`.
-    fn apply_limit(&mut self, index: usize, bytes: &[u8], peer: SocketAddr, out: &mut [u8]) -> Action {
-        let _ = (index, bytes, peer, out);
-        Action::Silent
+    /// Handles the datagrams of a batch; responses stay in the batch. It may look up and check all of them together.
+    fn respond_batch(&mut self, batch: &mut DatagramBatch) {
+        batch.handle_each(batch.answerable(), |_, datagram, out| {
+            Some(self.respond(datagram.bytes, datagram.peer, Transport::Udp, out))
+        });
     }
 
     /// Passes a message to an update thread, or runs it inline. If the queue is full the response is SERVFAIL.
     fn defer(&mut self, bytes: &[u8], reply: Reply, dispatch: Dispatch, out: &mut [u8]) -> Action;
-
-    /// Prepares the next batch of datagrams: lookups may be done for all of them at once.
-    fn prepare<'m>(&mut self, messages: impl Iterator<Item = &'m [u8]>);
 }
 
 /// Maximum deferred responses of one connection: one per deferred request, and the parts of transfers.
 pub(crate) const DEFERRED_RESPONSES_MAX: usize = TCP_PIPELINE_MAX + TRANSFERS_MAX * TRANSFER_QUEUE_MAX;
 
-/// Where the response to a deferred message goes.
+/// The destination of the response to a deferred message.
 #[derive(Clone)]
 pub(crate) enum Reply {
     /// To the sender of the datagram, from the address that it was sent to.

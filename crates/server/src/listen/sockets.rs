@@ -1,7 +1,7 @@
 //! Opens sockets with the options of this server.
 
 use crate::limits::{TCP_UNSENT_BYTES, UDP_SOCKET_BUFFER_BYTES};
-use crate::problem::{Exit, Problem};
+use process::problem::{Exit, Problem};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -26,30 +26,30 @@ pub(crate) enum Protocols {
     Both,
 }
 
-/// A UDP socket that receives without waiting.
+/// Opens a non-blocking UDP socket.
 pub(crate) fn udp(address: SocketAddr, sharing: Sharing) -> io::Result<UdpSocket> {
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM.nonblocking(), Some(Protocol::UDP))?;
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
     }
     socket.set_reuse_port(sharing == Sharing::Shared)?;
-    // The kernel may grant less, which only means that bursts are dropped sooner.
+    // The kernel may grant less. Then bursts are dropped sooner.
     let _ = socket.set_recv_buffer_size(UDP_SOCKET_BUFFER_BYTES);
     let _ = socket.set_send_buffer_size(UDP_SOCKET_BUFFER_BYTES);
     socket.bind(&SockAddr::from(address))?;
     Ok(socket.into())
 }
 
-/// A TCP listener that accepts without waiting.
+/// Opens a non-blocking TCP listener.
 pub(crate) fn tcp(address: SocketAddr, sharing: Sharing) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
     }
-    // Connections of the process before us may linger in TIME_WAIT; this never shares a port that is listened on.
+    // Connections of an earlier process may linger in TIME_WAIT. This option never shares a port with a live listener.
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(sharing == Sharing::Shared)?;
-    // What is accepted has it too.
+    // Accepted connections inherit it.
     socket.set_tcp_notsent_lowat(TCP_UNSENT_BYTES)?;
     socket.bind(&SockAddr::from(address))?;
     socket.listen(TCP_BACKLOG)?;

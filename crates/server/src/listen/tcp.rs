@@ -32,7 +32,7 @@ impl<R: Responder + 'static> TcpService<R> {
         Rc::new(Self { handler: Rc::new(handler), protocol })
     }
 
-    /// Accepts on one listener, for ever. Runs in a `LocalSet`.
+    /// Accepts connections on one listener, forever. Runs in a `LocalSet`.
     pub(crate) async fn accept(self: Rc<Self>, listener: TcpListener) {
         loop {
             match listener.accept().await {
@@ -45,20 +45,20 @@ impl<R: Responder + 'static> TcpService<R> {
                             continue;
                         }
                     };
-                    // A response leaves at once; what belongs together is written in one piece.
+                    // Responses leave at once: each write already holds everything that belongs together.
                     let _ = stream.set_nodelay(true);
                     self.spawn(stream, peer, open);
                 }
                 Err(error) => {
-                    // Out of file handles, most likely: connections that end give some back.
-                    crate::warn_limited!(%error, "cannot accept a connection");
+                    // Most likely there are no free file descriptors. Connections that end release some.
+                    process::warn_limited!(%error, "cannot accept a connection");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             }
         }
     }
 
-    /// Starts the task of one connection: each kind has its own, so that none pays for the size of another.
+    /// Starts the task of one connection. Each protocol has its own future, so that none pays for the size of another.
     fn spawn(self: &Rc<Self>, stream: TcpStream, peer: SocketAddr, open: OpenConnection<R>) {
         let service = self.clone();
         match &self.protocol {
@@ -77,7 +77,7 @@ impl<R: Responder + 'static> TcpService<R> {
 
     async fn tls(&self, open: &OpenConnection<R>, stream: TcpStream, peer: SocketAddr) {
         let StreamProtocol::Tls(handshake) = &self.protocol else { return };
-        // The handshake needs far more than a connection: it is on the heap while it lasts.
+        // The future of a handshake is far larger than that of a connection, so it is boxed and freed early.
         let Some((stream, protocol)) = Box::pin(handshake.run(&self.handler, stream, peer)).await else { return };
         // RFC 9103 7.1 and 7.2: transfers over TLS need version 1.3 and the protocol's name.
         let transfers = protocol == Protocol { is_named: true, is_tls13: true };

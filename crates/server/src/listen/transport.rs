@@ -3,7 +3,7 @@
 /// A transport of DNS.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Transport {
-    /// Datagrams (RFC 1035 4.2.1): silence makes the client repeat its bytes.
+    /// Datagrams (RFC 1035 4.2.1). A client that gets no response sends its query again.
     Udp,
     /// RFC 7766.
     Tcp,
@@ -35,13 +35,13 @@ impl Transport {
         matches!(self, Self::Dot | Self::Doh | Self::Doq)
     }
 
-    /// Whether edns-tcp-keepalive belongs on it: on TCP, TLS over it included (RFC 7828 3.1). On QUIC it is an error
-    /// (RFC 9250 5.5.2), and HTTP has times of its own.
+    /// Whether edns-tcp-keepalive is allowed: on TCP and on TLS over it (RFC 7828 3.1). On QUIC it is an error (RFC
+    /// 9250 5.5.2), and HTTP has its own timeouts.
     pub(crate) const fn has_keepalive(self) -> bool {
         matches!(self, Self::Tcp | Self::Dot)
     }
 
-    /// The transport as the replica sees it: without a response the client retries (UDP), or its stream is closed.
+    /// The replica's name for it. Without a response, a UDP client retries; the stream of any other is closed.
     pub(crate) const fn of_replica(self) -> replica::io::Transport {
         match self {
             Self::Udp => replica::io::Transport::Udp,

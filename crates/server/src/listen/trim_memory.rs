@@ -2,17 +2,21 @@
 //! frees, so after one flood a node would keep it for good.
 
 use super::memory::MemoryBudget;
-use crate::limits::{CONNECTIONS_TRIM_BYTES_MIN, CONNECTIONS_TRIM_CHECK_MS};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Trims this thread's memory each time that most memory of connections is free again. Runs forever.
+/// Interval at which each runtime checks whether to trim memory of connections.
+const CONNECTIONS_TRIM_CHECK_MS: u64 = 1_000;
+/// Minimum freed bytes for a trim.
+const CONNECTIONS_TRIM_BYTES_MIN: usize = 4 << 20;
+
+/// Trims this thread's memory each time most of the connection memory becomes free again. Runs forever.
 pub(crate) async fn trim_after_floods(memory: Arc<MemoryBudget>) {
     let mut high_water = HighWaterMark::default();
     loop {
         tokio::time::sleep(Duration::from_millis(CONNECTIONS_TRIM_CHECK_MS)).await;
         if high_water.has_dropped(memory.used()) {
-            crate::memory::trim();
+            crate::sys::memory::trim();
         }
     }
 }
@@ -22,7 +26,7 @@ pub(crate) async fn trim_after_floods(memory: Arc<MemoryBudget>) {
 struct HighWaterMark(usize);
 
 impl HighWaterMark {
-    /// Whether most of it is free again.
+    /// Whether most of it is free again. If so, the mark restarts at the current use.
     fn has_dropped(&mut self, taken: usize) -> bool {
         self.0 = self.0.max(taken);
         let freed = self.0 - taken;

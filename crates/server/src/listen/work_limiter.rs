@@ -37,8 +37,8 @@ impl WorkBudget {
     }
 }
 
-/// Has the task polled again after the other ready tasks and the sockets. A task that wakes itself would run before the
-/// sockets, many times over.
+/// Schedules another poll of the task after the other ready tasks and the sockets. A task that wakes itself would
+/// instead run many times before the sockets are polled.
 pub(super) fn yield_to_runtime(context: &mut Context<'_>) {
     // The first poll registers the task; the future itself is not needed.
     let _pending = pin!(tokio::task::yield_now()).poll(context);
@@ -52,15 +52,15 @@ pub(super) struct WorkLimiter(RefCell<State>);
 #[derive(Default)]
 struct State {
     done: WorkDone,
-    /// Messages that wait, in order of arrival.
+    /// Waiting messages, in order of arrival.
     waiting: VecDeque<(u64, Waker)>,
     next_ticket: u64,
     /// When the current read of bytes started.
     reading_since: Option<Instant>,
 }
 
-/// Work of a connection since the sockets were last polled. Less than half a budget may be older: only from there on a
-/// marker tracks polls, so a connection with little work costs nothing extra.
+/// Work of a connection since the sockets were last polled. Polls are tracked only from half a budget on, so that a
+/// connection with little work costs nothing extra. Up to half a budget may therefore be older.
 #[derive(Default)]
 struct WorkDone {
     message_count: usize,
@@ -149,7 +149,7 @@ impl Future for Acquire<'_> {
         let task = context.waker().clone();
         let ticket = self.ticket.unwrap_or(state.next_ticket);
         match state.waiting.iter_mut().find(|(other, _)| *other == ticket) {
-            // It has moved to a task of its own.
+            // The message may have moved to another task.
             Some((_, known)) => *known = task,
             None => {
                 state.next_ticket += 1;

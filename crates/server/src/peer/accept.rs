@@ -10,17 +10,18 @@ use super::join::JoinHandler;
 use super::member_connections::{MemberConnection, MemberConnections};
 use super::pending::{Pending, PendingSlot};
 use super::repair::RepairHandler;
-use super::{ChannelRuntimes, PeerCounters, PeerEvents, announce, channel_byte, keepalive, member_check, node_number};
-use crate::config::Tcp;
+use super::{ChannelRuntimes, PeerCounters, PeerEvents, announce, channel_byte, keepalive, member_check};
 use crate::limits::{
     JOINS_MAX, MEMBER_CHECKS_MAX, PEER_FRAME_BYTES_MAX, PEER_HANDSHAKE_MS, PEER_HANDSHAKES_BURST,
     PEER_HANDSHAKES_PER_SECOND, PEER_INBOUND_BYTES_MAX,
 };
 use crate::listen::connection_table::client_of;
 use crate::listen::handshake_rate::{Address, HandshakeRate};
+use crate::tls::names::node_number;
 use crate::tls::peer_identity::PeerIdentity;
 use crate::tls::session::CurrentTls;
-use crate::warn_limited;
+use config::Tcp;
+use process::warn_limited;
 use replica::io::{Channel, Member, NodeId};
 use std::io;
 use std::net::IpAddr;

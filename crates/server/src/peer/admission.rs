@@ -3,7 +3,7 @@
 //! A certificate of the cluster's CA is not enough: a node that was removed still has one, and every member can
 //! issue more.
 
-use super::hints::AddressHints;
+use crate::published::address_hints::AddressHints;
 use crate::tls::peer_identity::PeerIdentity;
 use replica::Trust;
 use replica::io::{Member, Membership, NodeId};
@@ -31,13 +31,13 @@ pub(crate) struct Admission {
 /// Why a connection is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Refusal {
-    /// It was a member once. Ids never come back.
+    /// It was a member before. Ids are never used again.
     Removed,
-    /// The certificate is not about this member.
+    /// The certificate names another member.
     OtherName,
-    /// The certificate is about this member and shows a key that was replaced, or that was never its own.
+    /// The certificate names this member, but its key was replaced, or was never the member's own.
     OtherKey,
-    /// The state of this node knows of no such member. A node that was away may not know it yet.
+    /// The member is not in this node's state. A node that was away may not know it yet.
     Unknown,
 }
 
@@ -146,7 +146,7 @@ impl Admission {
         !self.membership.borrow().is_empty()
     }
 
-    /// Whether this is the address of a member. Strangers behind it do not use the quota of the member.
+    /// Whether this is the address of a member. Members have their own quota.
     pub(super) fn is_of_member(&self, address: IpAddr) -> bool {
         let at = |member: Member| member.address.parse::<SocketAddr>().ok().map(|of| of.ip().to_canonical());
         // A member with a host name is recognised by the IP address at which it was last reached.

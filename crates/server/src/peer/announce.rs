@@ -11,33 +11,32 @@
 //! closes the connection at the byte 0xFC.
 
 use super::admission::Admission;
-use super::hints::AddressHints;
-use super::join::{read, write};
-use super::node_number;
+use super::frame::{ANNOUNCE_KIND, read_message, request, write_message};
 use super::resolve::connect_to_member;
-use crate::config::Config;
-use crate::config::address::PeerAddress;
-use crate::files::{Readers, read_bounded, write_atomic};
-use crate::limits::{
-    ANNOUNCE_EVERY, ANNOUNCE_MS, ANNOUNCE_PAUSE, PEER_ADDRESS_BYTES_MAX, PEER_DIAL_BACK_MS, TRUST_COMMAND_MS,
-};
-use crate::node::handle::ReplicaHandle;
+use crate::limits::{ANNOUNCE_MS, PEER_ADDRESS_BYTES_MAX, PEER_DIAL_BACK_MS, TRUST_COMMAND_MS};
+use crate::published::address_hints::AddressHints;
+use crate::replica_host::handle::ReplicaHandle;
+use crate::tls::names::node_number;
 use crate::tls::peer_identity::PeerIdentity;
 use crate::tls::session::CurrentTls;
-use crate::warn_limited;
+use config::Config;
+use config::address::PeerAddress;
+use config::files::{Readers, read_bounded, write_atomic};
+use process::warn_limited;
 use replica::io::{AdminCommand, AdminError, Member, NodeId};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio_rustls::server::TlsStream;
 
-/// The connection kind byte of an announcement.
-pub(super) const ANNOUNCE_KIND: u8 = 0xFC;
+/// Pause between announcements until the cluster's state has the address.
+const ANNOUNCE_PAUSE: Duration = Duration::from_secs(1);
+/// Pause between announcements while the feature level is too low for them, and between warnings.
+const ANNOUNCE_EVERY: Duration = Duration::from_secs(30);
 /// The feature level that allows an update of the cluster's state.
 const MOVE_LEVEL: u32 = 4;
 
@@ -61,7 +60,7 @@ pub(super) async fn serve(
     identity: &PeerIdentity,
     checks: &Semaphore,
 ) -> io::Result<()> {
-    let announcement: Announcement = read(stream).await?;
+    let announcement: Announcement = read_message(stream).await?;
     let result = match admission.check(announcement.from, identity) {
         Ok(()) => {
             // Membership is checked first, so that a removed member uses up no permit.
@@ -73,7 +72,7 @@ pub(super) async fn serve(
     if let (Ok(()), Some(handle)) = (&result, handle) {
         pass_on(announcement, admission, handle);
     }
-    write(stream, &result).await
+    write_message(stream, &result).await
 }
 
 async fn dial_back(announcement: &Announcement, tls: &CurrentTls, admission: &Admission) -> Result<(), String> {
@@ -85,15 +84,19 @@ async fn dial_back(announcement: &Announcement, tls: &CurrentTls, admission: &Ad
     if !address.is_reachable() {
         return Err(format!("other nodes cannot connect to {address}"));
     }
-    let at = address.to_string();
-    let dialled = connect_to_member(&at, from, tls.get().client, admission);
-    let limit = Duration::from_millis(PEER_DIAL_BACK_MS);
-    let dialled = tokio::time::timeout(limit, dialled).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-    dialled.map_err(|error| format!("cannot connect to {address}: {error}"))?;
-    if admission.hints().add(node_number(from), at) {
+    verify(from, address, tls, admission).await.map_err(|error| format!("cannot connect to {address}: {error}"))?;
+    if admission.hints().add(node_number(from), address.to_string()) {
         tracing::info!(node = node_number(from), %address, "verified the address that a node announced");
     }
     Ok(())
+}
+
+/// Connects to an address, and verifies that the member with its pinned key answers.
+async fn verify(id: NodeId, address: &PeerAddress, tls: &CurrentTls, admission: &Admission) -> io::Result<()> {
+    let at = address.to_string();
+    let connected = connect_to_member(&at, id, tls.get().client, admission);
+    let limit = Duration::from_millis(PEER_DIAL_BACK_MS);
+    tokio::time::timeout(limit, connected).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?.map(|_| ())
 }
 
 /// Updates the member's address in the cluster's state on its behalf. The member and the leader may be unable to reach
@@ -113,7 +116,7 @@ fn pass_on(announcement: Announcement, admission: &Admission, handle: &ReplicaHa
     });
 }
 
-/// Writes an address into the cluster's state. Returns whether that is done.
+/// Writes an address into the cluster's state. Returns whether that succeeded.
 async fn move_in_state(handle: &ReplicaHandle, id: NodeId, address: &PeerAddress) -> bool {
     let reply = handle.admin(AdminCommand::MoveNode { id, address: address.to_string() });
     match tokio::time::timeout(Duration::from_millis(TRUST_COMMAND_MS), reply).await {
@@ -139,10 +142,7 @@ impl PeerCheck {
     /// # Errors
     /// If there is no answer in time, or another node answers.
     pub(crate) async fn verify(&self, id: NodeId, address: &PeerAddress) -> io::Result<()> {
-        let at = address.to_string();
-        let connected = connect_to_member(&at, id, self.tls.get().client, &self.admission);
-        let limit = Duration::from_millis(PEER_DIAL_BACK_MS);
-        tokio::time::timeout(limit, connected).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?.map(|_| ())
+        verify(id, address, &self.tls, &self.admission).await
     }
 }
 
@@ -280,10 +280,7 @@ async fn announce_to(
 ) -> Result<(), String> {
     let exchange = async {
         let mut stream = connect_to_member(at, id, tls.get().client, admission).await?;
-        super::frame::write_magic(&mut stream).await?;
-        stream.write_u8(ANNOUNCE_KIND).await?;
-        write(&mut stream, announcement).await?;
-        read::<Result<(), String>>(&mut stream).await
+        request::<Result<(), String>>(&mut stream, ANNOUNCE_KIND, announcement).await
     };
     exchange.await.map_err(|error: io::Error| format!("{at}: {error}"))?
 }

@@ -1,5 +1,5 @@
-//! How a member gets a data key that another one created: over TLS, from any member that has it, and not through the
-//! log.
+//! A member fetches a data key that another member created over TLS, from any member that has it. Data keys never go
+//! through the log.
 //!
 //! ```text
 //!   client:  "catamaran-peer\0\x01"  0xFE  length(4)  KeyRequest (JSON)
@@ -7,23 +7,19 @@
 //! ```
 
 use super::admission::Admission;
-use super::join::{read, write};
-use super::resolve::connect_to_member;
-use crate::files::data_key::{self, DataKeyFile, Key};
+use super::frame::{DATA_KEY_KIND, read_message, request, write_message};
+use super::resolve::connect_to_known_member;
 use crate::limits::PEER_HANDSHAKE_MS;
-use crate::node::handle::ReplicaHandle;
+use crate::replica_host::handle::ReplicaHandle;
 use crate::tls::peer_identity::PeerIdentity;
 use crate::tls::session::CurrentTls;
+use config::files::data_key::{self, DataKeyFile, Key};
 use replica::io::{Member, NodeId};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::time::Duration;
-use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
-
-/// The connection kind byte of a request for a data key.
-pub(super) const DATA_KEY_KIND: u8 = 0xFE;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct KeyRequest {
@@ -48,9 +44,9 @@ impl DataKeyHandler {
         admission: &Admission,
         identity: &PeerIdentity,
     ) -> io::Result<()> {
-        let request: KeyRequest = read(stream).await?;
+        let request: KeyRequest = read_message(stream).await?;
         let result = self.find(&request, admission, identity);
-        write(stream, &result).await
+        write_message(stream, &result).await
     }
 
     fn find(&self, request: &KeyRequest, admission: &Admission, identity: &PeerIdentity) -> Result<String, String> {
@@ -80,11 +76,8 @@ pub(crate) async fn ask(
     number: u32,
 ) -> Result<Key, String> {
     let exchange = async {
-        let mut stream = connect_to_member(&member.address, member.id, tls.get().client, admission).await?;
-        super::frame::write_magic(&mut stream).await?;
-        stream.write_u8(DATA_KEY_KIND).await?;
-        write(&mut stream, &KeyRequest { from: own, number }).await?;
-        read::<Result<String, String>>(&mut stream).await
+        let mut stream = connect_to_known_member(member, tls.get().client, admission).await?;
+        request::<Result<String, String>>(&mut stream, DATA_KEY_KIND, &KeyRequest { from: own, number }).await
     };
     let answer = tokio::time::timeout(Duration::from_millis(PEER_HANDSHAKE_MS), exchange).await;
     let text = answer.map_err(|_| "no answer in time")?.map_err(|error: io::Error| error.to_string())??;

@@ -1,10 +1,11 @@
-//! One channel to one peer: dials, greets, sends frames, and dials again.
+//! One channel to one peer: dials, sends frames, and dials again when the connection ends.
 
 use super::admission::Admission;
 use super::frame::{Hello, KEY_REFUSED, REMOVED, Welcome};
 use super::send_buffer::SendBuffer;
-use super::{PeerCounters, PeerEvents, announce, keepalive, node_number, resolve};
-use crate::limits::{PEER_HANDSHAKE_MS, PEER_HANG_UPS, PEER_RETRY_MS_MAX, PEER_RETRY_MS_MIN};
+use super::{PeerCounters, PeerEvents, announce, keepalive, resolve};
+use crate::limits::{PEER_HANDSHAKE_MS, PEER_RETRY_MS_MAX, PEER_RETRY_MS_MIN};
+use crate::tls::names::node_number;
 use crate::tls::peer_identity::PeerIdentity;
 use crate::tls::session::{self, CurrentTls};
 use replica::io::Channel;
@@ -15,6 +16,9 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
+
+/// Consecutive connections that a peer closes at the greeting before it is logged. Fewer happen when a peer stops.
+const PEER_HANG_UPS: u64 = 30;
 
 /// Maintains one channel to a peer.
 pub(crate) struct Dialler<E> {
@@ -68,7 +72,7 @@ impl<E: PeerEvents> Dialler<E> {
                     seen = Seen::Connected;
                     pause_ms = PEER_RETRY_MS_MIN;
                     (attempt, connected_at) = (0, Some(address.clone()));
-                    if self.is_evidence() {
+                    if self.is_evidence() || replica::planted!(EveryChannelIsEvidence) {
                         self.counters.reachability.connected(self.hello.to, &address);
                         let (own, to) = (self.hello.from, self.hello.to);
                         let (tls, admission) = (self.tls.clone(), self.admission.clone());
@@ -84,11 +88,13 @@ impl<E: PeerEvents> Dialler<E> {
                 Err(error) => {
                     // At an address that may be wrong, a refusal proves nothing about the peer.
                     let is_its_own = candidates.len() == 1 || connected_at.as_ref() == Some(&address);
-                    let refused = error.kind() == io::ErrorKind::ConnectionRefused && is_its_own;
+                    let is_refusal = error.kind() == io::ErrorKind::ConnectionRefused;
+                    let refused = is_refusal && is_its_own && !replica::planted!(RefusalIgnored);
                     if self.is_evidence() && !self.send_buffer.is_closed() {
                         self.counters.reachability.failed(self.hello.to, &address, &error.to_string());
                     }
-                    if seen != (Seen::Gone { refused }) && self.is_evidence() {
+                    let is_news = seen != (Seen::Gone { refused }) || replica::planted!(RefusalIgnored);
+                    if is_news && self.is_evidence() {
                         self.events.gone(self.hello.to, refused);
                     }
                     seen = Seen::Gone { refused };
@@ -110,7 +116,7 @@ impl<E: PeerEvents> Dialler<E> {
         }
     }
 
-    /// Only heartbeat connections say whether a peer lives.
+    /// Whether this connection shows if the peer is alive: only heartbeat connections do.
     const fn is_evidence(&self) -> bool {
         matches!(self.hello.channel, Channel::Heartbeat)
     }

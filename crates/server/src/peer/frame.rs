@@ -6,17 +6,34 @@
 //!   dialler:  ( length(4)  bytes(length) )*
 //! ```
 //! An acceptor id of 0 means that the dialler was removed from the cluster. An id with all bits set means that its key
-//! is not the pinned one. In both cases the connection ends. Numbers are big-endian. Other kinds of connections, such
-//! as [`super::join`], continue differently after the kind byte. The last byte of the magic is the version of this
-//! format.
+//! is not the pinned one. In both cases the connection ends. Numbers are big-endian. The last byte of the magic is the
+//! version of this format.
+//!
+//! Other kinds of connections, such as [`super::join`], continue with a message in JSON after the kind byte, and get a
+//! message in return ([`request`]).
 
 use super::{channel_byte, channel_from};
-use crate::limits::PEER_FRAME_BYTES_MAX;
+use crate::limits::{PEER_FRAME_BYTES_MAX, PEER_MESSAGE_BYTES_MAX};
 use replica::io::{Channel, NodeId};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 const MAGIC: &[u8; 16] = b"catamaran-peer\0\x01";
+
+/// The connection kind byte of a join request.
+pub(super) const JOIN_KIND: u8 = 0xFF;
+/// The connection kind byte of a request for a data key.
+pub(super) const DATA_KEY_KIND: u8 = 0xFE;
+/// The connection kind byte of a member check.
+pub(super) const MEMBER_CHECK_KIND: u8 = 0xFD;
+/// The connection kind byte of an announcement.
+pub(super) const ANNOUNCE_KIND: u8 = 0xFC;
+/// The connection kind byte of a request for parts of a log.
+pub(super) const REPAIR_KIND: u8 = 0xFB;
+/// The connection kind byte of the message that a cluster is superseded.
+pub(super) const SUPERSEDE_KIND: u8 = 0xFA;
 
 /// The greeting of a dialler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,10 +63,10 @@ pub(crate) enum Greeting {
     Supersede,
 }
 
-/// Stands for [`Welcome::id`] when the dialler's key was replaced, or is not its own: no id of a node has all bits set.
+/// The [`Welcome::id`] for a dialler whose key was replaced or is not its own. No node has an id with all bits set.
 pub(crate) const KEY_REFUSED: NodeId = NodeId::MAX;
 
-/// Stands for [`Welcome::id`] when the dialler was removed: ids of nodes are never zero.
+/// The [`Welcome::id`] for a dialler that was removed. No node has the id zero.
 pub(crate) const REMOVED: NodeId = 0;
 
 /// The reply of an acceptor.
@@ -78,12 +95,12 @@ impl Hello {
     pub(crate) async fn read(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Greeting> {
         magic(from).await?;
         let channel = match from.read_u8().await? {
-            super::join::JOIN_KIND => return Ok(Greeting::Join),
-            super::data_keys::DATA_KEY_KIND => return Ok(Greeting::DataKey),
-            super::member_check::MEMBER_CHECK_KIND => return Ok(Greeting::MemberCheck),
-            super::announce::ANNOUNCE_KIND => return Ok(Greeting::Announce),
-            super::repair::REPAIR_KIND => return Ok(Greeting::Repair),
-            super::supersede::SUPERSEDE_KIND => return Ok(Greeting::Supersede),
+            JOIN_KIND => return Ok(Greeting::Join),
+            DATA_KEY_KIND => return Ok(Greeting::DataKey),
+            MEMBER_CHECK_KIND => return Ok(Greeting::MemberCheck),
+            ANNOUNCE_KIND => return Ok(Greeting::Announce),
+            REPAIR_KIND => return Ok(Greeting::Repair),
+            SUPERSEDE_KIND => return Ok(Greeting::Supersede),
             byte => channel_from(byte).ok_or_else(|| invalid("unknown kind of connection"))?,
         };
         Ok(Greeting::Channel(Self {
@@ -110,18 +127,13 @@ impl Welcome {
     }
 }
 
-/// Writes the magic bytes.
-pub(super) async fn write_magic(to: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
-    to.write_all(MAGIC).await
-}
-
 async fn magic(from: &mut (impl AsyncRead + Unpin)) -> io::Result<()> {
     let mut bytes = [0; MAGIC.len()];
     from.read_exact(&mut bytes).await?;
     if bytes == *MAGIC { Ok(()) } else { Err(invalid("not a peer, or another version of the protocol")) }
 }
 
-/// The length of the next frame, checked before anything is allocated; `None` where the stream ends between frames.
+/// Reads the length of the next frame, and checks it before any allocation. `None` if the stream ends between frames.
 pub(crate) async fn read_len(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<usize>> {
     let mut bytes = [0; 4];
     if from.read(&mut bytes[..1]).await? == 0 {
@@ -140,6 +152,41 @@ pub(crate) fn append(frame: &[u8], to: &mut Vec<u8>) {
     assert!(!frame.is_empty() && frame.len() <= PEER_FRAME_BYTES_MAX);
     to.extend((frame.len() as u32).to_be_bytes());
     to.extend(frame);
+}
+
+/// Sends one message on a new connection of this kind, and reads the reply.
+pub(super) async fn request<T: DeserializeOwned>(
+    stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    kind: u8,
+    message: &impl Serialize,
+) -> io::Result<T> {
+    stream.write_all(MAGIC).await?;
+    stream.write_u8(kind).await?;
+    write_message(stream, message).await?;
+    read_message(stream).await
+}
+
+/// Reads a message in JSON.
+pub(super) async fn read_message<T: DeserializeOwned>(from: &mut (impl AsyncRead + Unpin)) -> io::Result<T> {
+    read_message_at_most(from, PEER_MESSAGE_BYTES_MAX).await
+}
+
+pub(super) async fn read_message_at_most<T: DeserializeOwned>(
+    from: &mut (impl AsyncRead + Unpin),
+    bytes_max: usize,
+) -> io::Result<T> {
+    let len = read_len(from).await?.filter(|len| *len <= bytes_max);
+    let mut bytes = vec![0; len.ok_or(io::ErrorKind::InvalidData)?];
+    from.read_exact(&mut bytes).await?;
+    Ok(serde_json::from_slice(&bytes)?)
+}
+
+/// Writes a message in JSON.
+pub(super) async fn write_message(to: &mut (impl AsyncWrite + Unpin), message: &impl Serialize) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    append(&serde_json::to_vec(message)?, &mut bytes);
+    to.write_all(&bytes).await?;
+    to.flush().await
 }
 
 #[cfg(test)]

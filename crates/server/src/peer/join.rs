@@ -7,43 +7,42 @@
 //! ```
 
 use super::admission::Admission;
-use super::frame::{append, read_len};
+use super::frame::{JOIN_KIND, read_message_at_most, request, write_message};
 use super::pending::PendingSlot;
 use super::supersede::SupersededNode;
-use crate::api::error::ApiError;
-use crate::config::address::PeerAddress;
-use crate::files::api_token::ApiToken;
-use crate::files::cluster_id;
-use crate::files::data_key::{DataKeyFile, Key};
-use crate::limits::{ADMIN_WAIT_MS, JOIN_MESSAGE_BYTES_MAX, JOIN_REQUEST_BYTES_MAX, PEER_HANDSHAKE_MS};
-use crate::log_limit::untrusted;
-use crate::node::cert_manager::{PIN_LEVEL, ca_key_of, roots_text};
-use crate::node::handle::{ReplicaHandle, WithZones};
-use crate::problem::{NO_LEADER, OUTCOME_UNKNOWN_WIRE, TOKEN_REFUSED};
+use crate::limits::{ADMIN_WAIT_MS, JOIN_REQUEST_BYTES_MAX, PEER_HANDSHAKE_MS};
+use crate::replica_host::command_failed::CommandFailed;
+use crate::replica_host::event::WithZones;
+use crate::replica_host::handle::ReplicaHandle;
+use crate::tls::accepted_cas::{PIN_LEVEL, ca_key_of, roots_text};
 use crate::tls::ca::{Ca, NodeCertificate, to_pem};
+use crate::tls::names::node_number;
 use crate::tls::peer_identity::PeerIdentity;
 use crate::tls::session;
-use crate::warn_limited;
+use config::address::PeerAddress;
+use config::files::api_token::ApiToken;
+use config::files::cluster_id;
+use config::files::data_key::{DataKeyFile, Key};
+use process::log_limit::untrusted;
+use process::problem::{TOKEN_REFUSED, is_outcome_unknown, is_without_leader};
+use process::warn_limited;
 use replica::io::{AdminCommand, AdminReply, NodeId, TrustCommand};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
-
-/// The connection kind byte of a join request.
-pub(super) const JOIN_KIND: u8 = 0xFF;
 
 /// The contents of a token.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct JoinToken {
-    /// The CA's certificate, DER in base64: who shows one of its certificates is a member.
+    /// The CA's certificate, DER in base64. The joining node accepts only a server with a certificate of this CA.
     pub(crate) ca: String,
-    /// The member that made the token: its raft id, and where to reach it.
+    /// The raft id of the member that made the token, and its address.
     pub(crate) member: u64,
     pub(crate) address: PeerAddress,
     pub(crate) secret: String,
@@ -55,7 +54,7 @@ pub(crate) struct JoinRequest {
     secret: String,
     /// The address for peers of the joining node.
     address: String,
-    /// The highest feature level that its software knows; what says none is of the first.
+    /// The highest feature level that its software knows. Software that does not send it knows the first.
     #[serde(default = "first_level")]
     feature_level: u32,
 }
@@ -81,19 +80,19 @@ pub(crate) struct JoinGrant {
     pub(crate) key_pem: String,
     /// All CAs that are accepted.
     pub(crate) ca_pem: String,
-    /// What tells the cluster from others, in hexadecimal digits; older software says nothing, and it is the digest of
-    /// the CA.
+    /// The id of the cluster in hexadecimal digits. Older software does not send it: then it is the digest of the CA.
     #[serde(default)]
     pub(crate) cluster_id: Option<String>,
-    /// The data key that seals, in base64.
+    /// The current data key, in base64.
     pub(crate) data_key: String,
-    /// All of them with their numbers, and what cookies and tickets follow from; older software says the one above.
+    /// All data keys with their numbers. Older software sends only the current one.
     #[serde(default)]
     pub(crate) data_keys: Vec<(u32, String)>,
+    /// The secret from which the secrets of cookies and tickets are derived.
     #[serde(default)]
     pub(crate) clients: String,
     pub(crate) api_token: String,
-    /// All members but itself: raft id and address.
+    /// The raft id and address of all other members.
     pub(crate) members: Vec<(u64, String)>,
 }
 
@@ -119,7 +118,7 @@ struct Issuer {
     ca: Ca,
     /// All CAs that are accepted.
     ca_pem: String,
-    /// Whether nodes renew their certificates by themselves: one that nobody renews has no end.
+    /// Whether nodes renew their certificates. Otherwise certificates never expire.
     is_renewed: bool,
 }
 
@@ -144,7 +143,8 @@ impl JoinHandler {
         joins: &Semaphore,
         (deadline, slot): (Instant, PendingSlot),
     ) -> io::Result<()> {
-        let request = timeout_at(deadline, read_at_most::<JoinRequest>(stream, JOIN_REQUEST_BYTES_MAX)).await??;
+        let request =
+            timeout_at(deadline, read_message_at_most::<JoinRequest>(stream, JOIN_REQUEST_BYTES_MAX)).await??;
         let result = match Self::check(&request, admission, joins) {
             Ok(_joining) => {
                 drop(slot);
@@ -156,8 +156,8 @@ impl JoinHandler {
         if let Err(reason) = &result {
             warn_limited!(address = %untrusted(&request.address), reason, "refused a join request");
         }
-        timeout_at(deadline.max(Instant::now() + Duration::from_millis(PEER_HANDSHAKE_MS)), write(stream, &result))
-            .await?
+        let deadline = deadline.max(Instant::now() + Duration::from_millis(PEER_HANDSHAKE_MS));
+        timeout_at(deadline, write_message(stream, &result)).await?
     }
 
     /// Checks that need no leader: without a valid token, nothing is proposed.
@@ -175,8 +175,8 @@ impl JoinHandler {
         joins.try_acquire().map_err(|_| "other nodes are joining at the moment; try again".into())
     }
 
-    /// Who issues, and the text of all CAs that are accepted: those in the cluster's state, or, before they
-    /// are there, the one in the files of the node where the cluster was made.
+    /// The issuing CA, and all accepted CAs: from the cluster's state or, before the state has any, from the files of
+    /// the node where the cluster was created.
     fn issuer(&self) -> Result<Issuer, String> {
         let failed = |error: io::Error| error.to_string();
         let trust = self.handle.shared().trust.borrow().clone();
@@ -194,7 +194,7 @@ impl JoinHandler {
         Ok(Issuer { ca, ca_pem, is_renewed: false })
     }
 
-    /// Pins the key of the new member before the member gets it, so that no other node can register one.
+    /// Pins the key of the new member before the member gets the key. So no other node can register its own key.
     async fn pin(&self, id: NodeId, issued: &NodeCertificate) -> Result<(), String> {
         if self.handle.shared().trust.borrow().feature_level < PIN_LEVEL {
             return Ok(());
@@ -202,7 +202,7 @@ impl JoinHandler {
         let cert = CertificateDer::from_pem_slice(issued.cert_pem.as_bytes()).map_err(|error| error.to_string())?;
         let identity = PeerIdentity::of(Some(&[cert])).ok_or("the certificate that was issued cannot be read")?;
         let command = AdminCommand::Trust(TrustCommand::AddPin { id, pin: identity.pin });
-        self.handle.admin(command).await.map(|_| ()).map_err(|error| ApiError::from(error).into_reason())
+        self.handle.admin(command).await.map(|_| ()).map_err(|error| CommandFailed::from(error).error.to_owned())
     }
 
     async fn admit(&self, request: &JoinRequest) -> Result<JoinGrant, String> {
@@ -212,7 +212,7 @@ impl JoinHandler {
         level_refusal(request.feature_level, self.handle.status(WithZones::No).await.ok_or(stopping)?.feature_level)?;
         let command = AdminCommand::Join { digest: digest(&request.secret), address: request.address.clone() };
         let reply = self.handle.admin(command).await;
-        let AdminReply::Joined { id } = reply.map_err(|error| ApiError::from(error).into_reason())? else {
+        let AdminReply::Joined { id } = reply.map_err(|error| CommandFailed::from(error).error.to_owned())? else {
             return Err("the cluster assigned no id".into());
         };
         let failed = |error: io::Error| error.to_string();
@@ -220,7 +220,7 @@ impl JoinHandler {
         let issued = if is_renewed { ca.issue_at(id, now_s) } else { ca.issue_without_end(id) };
         let issued = issued.map_err(failed)?;
         if let Err(why) = self.pin(id, &issued).await {
-            // A member without a pinned key must not stay: whoever has the key of the CA could impersonate it.
+            // A member without a pinned key must not stay: any node with the CA's key could impersonate it.
             let _ = self.handle.admin(AdminCommand::RemoveNode { id }).await;
             return Err(why);
         }
@@ -272,7 +272,7 @@ pub(crate) async fn ask(token: &JoinToken, own_address: &PeerAddress, wait: Dura
     let limit = Duration::from_millis(PEER_HANDSHAKE_MS);
     let connect = async {
         let stream = super::resolve::connect(&token.address.to_string()).await?;
-        let name = session::server_name(super::node_number(token.member));
+        let name = session::server_name(node_number(token.member));
         tokio_rustls::TlsConnector::from(client).connect(name, stream).await
     };
     let late = |_| format!("{}: no answer in time", token.address);
@@ -288,41 +288,19 @@ pub(crate) async fn ask(token: &JoinToken, own_address: &PeerAddress, wait: Dura
             token.address,
         ))
     })?;
-    let exchange = async {
-        super::frame::write_magic(&mut stream).await?;
-        stream.write_u8(JOIN_KIND).await?;
-        let request = JoinRequest {
-            secret: token.secret.clone(),
-            address: own_address.to_string(),
-            feature_level: replica::peer::FEATURE_LEVEL,
-        };
-        write(&mut stream, &request).await?;
-        read::<Result<JoinGrant, String>>(&mut stream).await
+    let message = JoinRequest {
+        secret: token.secret.clone(),
+        address: own_address.to_string(),
+        feature_level: replica::peer::FEATURE_LEVEL,
     };
-    let answer = tokio::time::timeout(wait, exchange).await.map_err(|elapsed| Unknown(late(elapsed)))?;
-    answer.map_err(|error| Unknown(failed(error)))?.map_err(|reason| match reason.as_str() {
-        NO_LEADER => Unreachable(reason),
-        OUTCOME_UNKNOWN_WIRE => Unknown(reason),
+    let reply =
+        tokio::time::timeout(wait, request::<Result<JoinGrant, String>>(&mut stream, JOIN_KIND, &message)).await;
+    let reply = reply.map_err(|elapsed| Unknown(late(elapsed)))?;
+    reply.map_err(|error| Unknown(failed(error)))?.map_err(|reason| match &*reason {
+        text if is_without_leader(text) => Unreachable(reason),
+        text if is_outcome_unknown(text) => Unknown(reason),
         _ => Refused(reason),
     })
-}
-
-pub(super) async fn read<T: DeserializeOwned>(from: &mut (impl AsyncRead + Unpin)) -> io::Result<T> {
-    read_at_most(from, JOIN_MESSAGE_BYTES_MAX).await
-}
-
-async fn read_at_most<T: DeserializeOwned>(from: &mut (impl AsyncRead + Unpin), bytes_max: usize) -> io::Result<T> {
-    let len = read_len(from).await?.filter(|len| *len <= bytes_max);
-    let mut bytes = vec![0; len.ok_or(io::ErrorKind::InvalidData)?];
-    from.read_exact(&mut bytes).await?;
-    Ok(serde_json::from_slice(&bytes)?)
-}
-
-pub(super) async fn write(to: &mut (impl AsyncWrite + Unpin), message: &impl Serialize) -> io::Result<()> {
-    let mut bytes = Vec::new();
-    append(&serde_json::to_vec(message)?, &mut bytes);
-    to.write_all(&bytes).await?;
-    to.flush().await
 }
 
 #[cfg(test)]

@@ -6,8 +6,9 @@ use super::frame::Hello;
 use super::send_buffer::SendBuffer;
 use super::{ChannelRuntimes, PeerCounters, PeerEvents};
 use crate::limits::PEER_FRAME_BYTES_MAX;
-use crate::log::vital;
+use crate::replica_host::peer_links::PeerLinks;
 use crate::tls::session::CurrentTls;
+use process::log::abort_on_panic;
 use replica::io::{Channel, Member, Membership, NodeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,7 +33,7 @@ struct Peer {
 /// The sending end of a channel.
 struct ChannelEnd {
     send_buffer: Arc<SendBuffer>,
-    /// Whether frames were queued since [`Links::flush`].
+    /// Whether frames were queued since [`PeerLinks::flush`].
     has_more: bool,
 }
 
@@ -55,9 +56,24 @@ impl<E: PeerEvents> Links<E> {
         Self { own, boot_id, tls, admission, runtimes, events, counters, peers: BTreeMap::new() }
     }
 
-    /// Dials new and moved members, and disconnects removed ones. A removed member that raft still counts stays
-    /// connected: the majority that removes it may need it.
-    pub(crate) fn set_members(&mut self, members: &[Member], membership: &Membership) {
+    fn dial(&self, member: &Member, channel: Channel) -> ChannelEnd {
+        let send_buffer = Arc::new(SendBuffer::new(self.counters.clone()));
+        let dialler = Dialler {
+            tls: self.tls.clone(),
+            admission: self.admission.clone(),
+            address: member.address.clone(),
+            hello: Hello { channel, from: self.own, to: member.id, boot_id: self.boot_id },
+            events: self.events.clone(),
+            counters: self.counters.clone(),
+            send_buffer: send_buffer.clone(),
+        };
+        self.runtimes.of(channel).spawn(abort_on_panic("dial a peer", dialler.run()));
+        ChannelEnd { send_buffer, has_more: false }
+    }
+}
+
+impl<E: PeerEvents> PeerLinks for Links<E> {
+    fn set_members(&mut self, members: &[Member], membership: &Membership) {
         self.admission.hints().set_members(members);
         let before: Vec<NodeId> = self.peers.keys().copied().collect();
         self.peers.retain(|id, peer| match members.iter().find(|member| member.id == *id) {
@@ -68,9 +84,7 @@ impl<E: PeerEvents> Links<E> {
         before.iter().filter(|id| !self.peers.contains_key(id)).for_each(|&id| self.counters.reachability.forget(id));
     }
 
-    /// Dials a member, if it is new and not this node. It may be known only because another member confirmed it: then
-    /// its leader gets an answer.
-    pub(crate) fn add(&mut self, member: &Member) {
+    fn add(&mut self, member: &Member) {
         if member.id != self.own && !self.peers.contains_key(&member.id) {
             let channels =
                 [Channel::Heartbeat, Channel::Normal, Channel::Bulk].map(|channel| self.dial(member, channel));
@@ -78,9 +92,7 @@ impl<E: PeerEvents> Links<E> {
         }
     }
 
-    /// Queues a frame in its channel, or drops it if the channel is full or not connected. [`flush`](Self::flush) sends
-    /// it.
-    pub(crate) fn send(&mut self, to: NodeId, channel: Channel, frame: Vec<u8>) {
+    fn send(&mut self, to: NodeId, channel: Channel, frame: Vec<u8>) {
         debug_assert!(!frame.is_empty());
         match self.peers.get_mut(&to) {
             Some(peer) if frame.len() <= PEER_FRAME_BYTES_MAX => {
@@ -92,8 +104,7 @@ impl<E: PeerEvents> Links<E> {
         }
     }
 
-    /// Sends the queued frames.
-    pub(crate) fn flush(&mut self) {
+    fn flush(&mut self) {
         for peer in self.peers.values_mut() {
             for (channel, end) in
                 [Channel::Heartbeat, Channel::Normal, Channel::Bulk].into_iter().zip(&mut peer.channels)
@@ -106,21 +117,6 @@ impl<E: PeerEvents> Links<E> {
             }
         }
     }
-
-    fn dial(&self, member: &Member, channel: Channel) -> ChannelEnd {
-        let send_buffer = Arc::new(SendBuffer::new(self.counters.clone()));
-        let dialler = Dialler {
-            tls: self.tls.clone(),
-            admission: self.admission.clone(),
-            address: member.address.clone(),
-            hello: Hello { channel, from: self.own, to: member.id, boot_id: self.boot_id },
-            events: self.events.clone(),
-            counters: self.counters.clone(),
-            send_buffer: send_buffer.clone(),
-        };
-        self.runtimes.of(channel).spawn(vital("dial a peer", dialler.run()));
-        ChannelEnd { send_buffer, has_more: false }
-    }
 }
 
 #[cfg(test)]
@@ -128,6 +124,7 @@ mod tests {
     use super::*;
     use crate::peer::accept::Acceptor;
     use crate::peer::frame::Welcome;
+    use crate::peer::resolve::connect_to_known_member;
     use crate::tls::ca::Ca;
     use crate::tls::session::PeerFiles;
     use replica::Trust;
@@ -226,7 +223,7 @@ mod tests {
 
     #[test]
     fn frames_arrive_and_the_death_of_a_peer_is_seen_as_refused() {
-        let dir = crate::test_dir("links");
+        let dir = process::testing::test_dir("links");
         let (one, two) = (tls(dir.path(), 1), tls(dir.path(), 2));
         let (server, port, inbound) = accept(&two, 2, 77, 0);
         let client = runtime();
@@ -261,7 +258,7 @@ mod tests {
 
     #[test]
     fn urgent_frames_are_sent_by_the_calling_thread() {
-        let dir = crate::test_dir("links-now");
+        let dir = process::testing::test_dir("links-now");
         let (one, two) = (tls(dir.path(), 1), tls(dir.path(), 2));
         let (_server, port, inbound) = accept(&two, 2, 77, 0);
         let client = runtime();
@@ -274,7 +271,7 @@ mod tests {
             links.flush();
             inbound.recv_timeout(Duration::from_millis(limit_ms)) == Ok(Event::Frame(1, frame.to_vec()))
         };
-        assert!((0..100).any(|_| arrives(&mut links, b"the connection stands", 100)));
+        assert!((0..100).any(|_| arrives(&mut links, b"connected", 100)));
         // Block the only thread of the connections.
         let (go_on, wait) = channel::<()>();
         client.spawn(async move { wait.recv().ok() });
@@ -285,8 +282,25 @@ mod tests {
     }
 
     #[test]
+    fn a_member_is_found_at_a_hint_if_its_address_in_the_state_is_old() {
+        let dir = process::testing::test_dir("links-hint");
+        let (one, two) = (tls(dir.path(), 1), tls(dir.path(), 2));
+        let (_server, port, _inbound) = accept(&two, 2, 77, 0);
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let member = Member { id: 2, address: free.to_string() };
+        let admission = admission(&Events::new(channel().0));
+        let connect = || {
+            let connected = connect_to_known_member(&member, one.get().client, &admission);
+            runtime().block_on(async { tokio::time::timeout(Duration::from_secs(10), connected).await.unwrap() })
+        };
+        assert!(connect().is_err());
+        admission.hints().add(2, format!("127.0.0.1:{port}"));
+        connect().unwrap();
+    }
+
+    #[test]
     fn a_node_with_the_certificate_of_another_is_refused() {
-        let dir = crate::test_dir("links-wrong");
+        let dir = process::testing::test_dir("links-wrong");
         let (three, two) = (tls(dir.path(), 3), tls(dir.path(), 2));
         let (_server, port, inbound) = accept(&two, 2, 77, 0);
         let client = runtime();

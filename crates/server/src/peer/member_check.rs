@@ -7,8 +7,8 @@
 //! ```
 
 use super::admission::{Admission, Refusal};
-use super::join::{read, write};
-use super::resolve::connect_to_member;
+use super::frame::{MEMBER_CHECK_KIND, read_message, request, write_message};
+use super::resolve::connect_to_known_member;
 use crate::limits::MEMBER_CHECK_MS;
 use crate::tls::peer_identity::PeerIdentity;
 use crate::tls::session::CurrentTls;
@@ -17,13 +17,9 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::server::TlsStream;
-
-/// The connection kind byte of a member check.
-pub(super) const MEMBER_CHECK_KIND: u8 = 0xFD;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct MemberCheckRequest {
@@ -55,13 +51,13 @@ pub(super) async fn serve(
     own: NodeId,
     client: &PeerIdentity,
 ) -> io::Result<()> {
-    let request: MemberCheckRequest = read(stream).await?;
+    let request: MemberCheckRequest = read_message(stream).await?;
     let result = match admission.check(request.from, client) {
         Ok(()) if !admission.has_state() => Ok(MemberCheckReply::Unknown),
         Ok(()) => Ok(find(&request, admission, own)),
         Err(refusal) => Err(refusal.to_string()),
     };
-    write(stream, &result).await
+    write_message(stream, &result).await
 }
 
 fn find(request: &MemberCheckRequest, admission: &Admission, own: NodeId) -> MemberCheckReply {
@@ -76,8 +72,8 @@ fn find(request: &MemberCheckRequest, admission: &Admission, own: NodeId) -> Mem
     }
 }
 
-/// Asks all known members in parallel, and returns the address of the node. A single refusal decides: a member that is
-/// behind may still count a removed member.
+/// Asks all known members in parallel, and returns the address of the node. `None` after a single refusal: a member
+/// that is behind may still count a removed member.
 pub(super) async fn ask_all(
     tls: &CurrentTls,
     own: NodeId,
@@ -116,11 +112,9 @@ async fn ask(
     client: Arc<ClientConfig>,
     admission: &Admission,
     member: &Member,
-    request: &MemberCheckRequest,
+    message: &MemberCheckRequest,
 ) -> io::Result<MemberCheckReply> {
-    let mut stream = connect_to_member(&member.address, member.id, client, admission).await?;
-    super::frame::write_magic(&mut stream).await?;
-    stream.write_u8(MEMBER_CHECK_KIND).await?;
-    write(&mut stream, request).await?;
-    read::<Result<MemberCheckReply, String>>(&mut stream).await?.map_err(io::Error::other)
+    let mut stream = connect_to_known_member(member, client, admission).await?;
+    let reply = request::<Result<MemberCheckReply, String>>(&mut stream, MEMBER_CHECK_KIND, message).await?;
+    reply.map_err(io::Error::other)
 }

@@ -9,8 +9,8 @@ pub(crate) mod admission;
 pub(crate) mod announce;
 pub(crate) mod data_keys;
 pub(crate) mod dial;
+mod events;
 pub(crate) mod frame;
-pub(crate) mod hints;
 pub(crate) mod join;
 mod keepalive;
 pub(crate) mod links;
@@ -29,11 +29,6 @@ use replica::io::{Channel, Member, Membership, NodeId};
 use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-
-/// The node number in an id, which certificates name.
-pub(crate) const fn node_number(id: NodeId) -> u64 {
-    id & 0xFFFF_FFFF
-}
 
 /// Events of the connections, for the replica thread.
 pub(crate) trait PeerEvents: Send + Sync + 'static {

@@ -1,11 +1,15 @@
 //! The peers that this node cannot connect to, for the log, the status and the metrics.
 
-use super::node_number;
-use crate::limits::{PEER_WARN_AFTER, PEER_WARN_EVERY};
+use crate::tls::names::node_number;
 use replica::io::NodeId;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// Time after which an unreachable peer is logged.
+const PEER_WARN_AFTER: Duration = Duration::from_secs(3);
+/// Interval of further log lines about it.
+const PEER_WARN_EVERY: Duration = Duration::from_secs(60);
 
 /// One peer that cannot be reached.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -13,16 +13,15 @@
 //! the connection.
 
 use super::admission::Admission;
-use super::frame::{Greeting, Hello, append, read_len};
-use super::join::{read, write};
+use super::frame::{Greeting, Hello, REPAIR_KIND, append, read_len, read_message, request, write_message};
 use super::keepalive;
 use super::pending::{Pending, PendingSlot};
-use super::resolve::connect_to_member;
+use super::resolve::connect_to_known_member;
 use crate::limits::{
     PEER_HANDSHAKE_MS, REPAIR_CHECKPOINT_BYTES_MAX, REPAIR_IDLE_MS, REPAIR_PART_BYTES, REPAIR_SESSIONS_MAX,
 };
 use crate::listen::connection_table::client_of;
-use crate::node::disk::StartReads;
+use crate::replica_host::disk::StartReads;
 use crate::tls::peer_identity::PeerIdentity;
 use crate::tls::session::CurrentTls;
 use replica::checkpoint::checkpoint_file;
@@ -42,8 +41,6 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-/// The connection kind byte of a request for parts of a log.
-pub(super) const REPAIR_KIND: u8 = 0xFB;
 const KIND_ENTRIES: u8 = 1;
 const KIND_CHECKPOINT: u8 = 2;
 
@@ -74,13 +71,13 @@ impl RepairHandler {
         identity: &PeerIdentity,
     ) -> io::Result<()> {
         let limit = Duration::from_millis(PEER_HANDSHAKE_MS);
-        let request: RepairRequest = timeout(limit, read(stream)).await??;
+        let request: RepairRequest = timeout(limit, read_message(stream)).await??;
         // Membership is checked first, so that another process cannot use up a session.
         let permit = match admission.check(request.from, identity) {
             Err(refusal) => Err(refusal.to_string()),
             Ok(()) => self.sessions.try_acquire().map_err(|_| "it is busy answering other nodes".to_owned()),
         };
-        write(stream, &permit.as_ref().map(|_| ()).map_err(Clone::clone)).await?;
+        write_message(stream, &permit.as_ref().map(|_| ()).map_err(Clone::clone)).await?;
         let Ok(_permit) = permit else { return Ok(()) };
         let dir = self.dir.clone();
         let examined = spawn_blocking(move || Salvage::examine(&StartReads::new(&dir))).await?;
@@ -196,11 +193,9 @@ impl Session {
         member: &Member,
     ) -> io::Result<Self> {
         let opened = async {
-            let mut stream = connect_to_member(&member.address, member.id, tls.get().client, admission).await?;
-            super::frame::write_magic(&mut stream).await?;
-            stream.write_u8(REPAIR_KIND).await?;
-            write(&mut stream, &RepairRequest { from: own }).await?;
-            read::<Result<(), String>>(&mut stream).await?.map_err(io::Error::other)?;
+            let mut stream = connect_to_known_member(member, tls.get().client, admission).await?;
+            let reply: Result<(), String> = request(&mut stream, REPAIR_KIND, &RepairRequest { from: own }).await?;
+            reply.map_err(io::Error::other)?;
             Ok(Self { stream })
         };
         timeout(Duration::from_millis(PEER_HANDSHAKE_MS), opened).await?

@@ -5,12 +5,12 @@
 //! files and write none. A lookup that hangs blocks only one of them.
 
 use super::admission::Admission;
-use super::node_number;
 use crate::limits::{PEER_ADDRESSES_MAX, PEER_CONNECT_MS, RESOLVER_THREADS, RESOLVES_WAITING_MAX};
-use crate::problem::{Exit, Problem};
-use crate::sandbox;
+use crate::tls::names::node_number;
 use crate::tls::session::server_name;
-use replica::io::NodeId;
+use process::problem::{Exit, Problem};
+use process::sandbox;
+use replica::io::{Member, NodeId};
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -86,7 +86,23 @@ async fn resolve(address: &str) -> io::Result<Vec<SocketAddr>> {
     answered.await.map_err(io::Error::other)?
 }
 
-/// Connects to a member, and verifies its identity.
+/// Connects to a member at its address in the cluster's state, or else at one of its hints, and verifies its identity.
+pub(super) async fn connect_to_known_member(
+    member: &Member,
+    client: Arc<ClientConfig>,
+    admission: &Admission,
+) -> io::Result<TlsStream<TcpStream>> {
+    let mut failed = io::Error::from(io::ErrorKind::NotFound);
+    for address in admission.hints().candidates(member.id, &member.address) {
+        match connect_to_member(&address, member.id, client.clone(), admission).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
+}
+
+/// Connects to a member at this address, and verifies its identity.
 pub(super) async fn connect_to_member(
     address: &str,
     id: NodeId,

@@ -11,15 +11,18 @@
 //! and exits with 7. Older software closes the connection at the byte 0xFA.
 
 use super::admission::Admission;
-use super::join::{read, write};
-use super::{node_number, resolve};
-use crate::files::layout::{superseded_of, supersedes_of};
-use crate::files::{Readers, read_bounded, write_atomic};
-use crate::limits::{PEER_DIAL_BACK_MS, SMALL_FILE_BYTES_MAX, SUPERSEDED_TEXT_BYTES_MAX, SUPERSEDES_EVERY};
-use crate::log;
-use crate::problem::{Exit, Problem};
+use super::frame::{SUPERSEDE_KIND, read_message, request, write_message};
+use super::resolve;
+use crate::limits::{PEER_DIAL_BACK_MS, SUPERSEDED_TEXT_BYTES_MAX};
+use crate::replica_host::superseded::superseded;
+use crate::tls::names::node_number;
 use crate::tls::peer_identity::PeerIdentity;
 use crate::tls::session::{PeerFiles, PeerTls, server_name};
+use config::files::layout::{superseded_of, supersedes_of};
+use config::files::{Readers, read_bounded, write_atomic};
+use config::limits::SMALL_FILE_BYTES_MAX;
+use process::log;
+use process::problem::Exit;
 use replica::io::{Member, NodeId};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -30,8 +33,8 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::server::TlsStream;
 
-/// The connection kind byte of the message that a cluster is superseded.
-pub(super) const SUPERSEDE_KIND: u8 = 0xFA;
+/// Pause between two rounds in which a node tells the members of the old cluster that it is superseded.
+const SUPERSEDES_EVERY: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Superseded {
@@ -80,7 +83,7 @@ impl SupersededNode {
         admission: &Admission,
         identity: &PeerIdentity,
     ) -> io::Result<()> {
-        let Superseded { from, by } = read(stream).await?;
+        let Superseded { from, by } = read_message(stream).await?;
         let is_id = by.len() <= SUPERSEDED_TEXT_BYTES_MAX && by.bytes().all(|byte| byte.is_ascii_hexdigit());
         let result = match admission.check(from, identity) {
             _ if !is_id => Err("the id of the new cluster is not valid".to_owned()),
@@ -90,45 +93,23 @@ impl SupersededNode {
             Err(refusal) => Err(refusal.to_string()),
         };
         if result.is_err() {
-            return write(stream, &result).await;
+            return write_message(stream, &result).await;
         }
         let why = format!("cluster {by} was made from node {} and replaces this cluster", node_number(from));
         if let Err(error) = mark(&self.data, &why) {
             tracing::error!(%error, "cannot write data.superseded: do not start this node again");
         }
-        let sent = write(stream, &result).await.and(stream.shutdown().await);
+        let sent = write_message(stream, &result).await.and(stream.shutdown().await);
         if let Err(error) = sent {
             tracing::debug!(%error, "the new cluster did not get the answer; it will repeat the message");
         }
-        log::exit_at_once(Exit::Removed, problem(self.id, &self.data, &why))
+        log::exit_at_once(Exit::Removed, superseded(self.id, &self.data, &why))
     }
 }
 
 /// Writes `data.superseded`. No node starts with this data afterwards.
 pub(crate) fn mark(data: &Path, why: &str) -> io::Result<()> {
     write_atomic(&superseded_of(data), format!("{why}\n").as_bytes(), Readers::Owner)
-}
-
-/// Why a node with this data must not start, if its cluster is superseded.
-///
-/// # Errors
-/// [`io::Error`]: the file exists but cannot be read.
-pub(crate) fn found_mark(node: u32, data: &Path) -> io::Result<Option<Problem>> {
-    match read_bounded(&superseded_of(data), SMALL_FILE_BYTES_MAX) {
-        Ok(why) => Ok(Some(problem(node, data, String::from_utf8_lossy(&why).trim()))),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-fn problem(node: u32, data: &Path, why: &str) -> Problem {
-    Problem::new(Exit::Removed, format!("the cluster of node {node} is superseded"), why).at(data.display()).hint(
-        format!(
-            "to add this machine to the new cluster, run `catamaran join` with a new directory. To give up the new \
-             cluster, stop its node, remove {}, and start this node again",
-            superseded_of(data).display()
-        ),
-    )
 }
 
 /// Stores the old cluster's members, and the certificate of one of them, for the node with this data.
@@ -195,9 +176,7 @@ impl Superseder {
         let stream = resolve::connect(&member.address).await?;
         let connector = TlsConnector::from(self.tls.client.clone());
         let mut stream = connector.connect(server_name(node_number(member.id)), stream).await?;
-        super::frame::write_magic(&mut stream).await?;
-        stream.write_u8(SUPERSEDE_KIND).await?;
-        write(&mut stream, &Superseded { from: self.old.from, by: self.old.by.clone() }).await?;
-        read(&mut stream).await
+        let message = Superseded { from: self.old.from, by: self.old.by.clone() };
+        request(&mut stream, SUPERSEDE_KIND, &message).await
     }
 }

@@ -1,8 +1,8 @@
 //! The cluster's CA.
 
-use crate::files::{Readers, read_bounded, write_atomic};
-use crate::limits::SMALL_FILE_BYTES_MAX;
-use crate::peer::node_number;
+use super::names::node_number;
+use config::files::{Readers, read_bounded, write_atomic};
+use config::limits::SMALL_FILE_BYTES_MAX;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
 };
@@ -62,7 +62,7 @@ impl Ca {
         Ok(Self { cert: CertificateDer::from(cert.to_vec()), issuer: Issuer::new(params(), key_pair) })
     }
 
-    /// The CA's of the CA.
+    /// The certificate of the CA.
     pub(crate) fn cert_der(&self) -> CertificateDer<'static> {
         self.cert.clone()
     }
@@ -72,7 +72,7 @@ impl Ca {
         self.issuer.key().serialize_der()
     }
 
-    /// The same, PEM.
+    /// The private key of the CA, as PEM.
     pub(crate) fn key_pem(&self) -> String {
         self.issuer.key().serialize_pem()
     }
@@ -98,8 +98,8 @@ impl Ca {
         self.sign(names(id), both_sides(), None, fresh()?)
     }
 
-    /// A new key and certificate for clients on this machine. It is not valid between nodes: it names no node and is
-    /// only for servers.
+    /// A new key and certificate for clients on this machine. It is not valid between nodes: it names no node, and it
+    /// is a server certificate only.
     pub(crate) fn issue_local(&self) -> io::Result<NodeCertificate> {
         self.sign(LOCAL_NAMES.map(str::to_owned).to_vec(), vec![ExtendedKeyUsagePurpose::ServerAuth], None, fresh()?)
     }
@@ -117,7 +117,7 @@ impl Ca {
         params.distinguished_name.push(DnType::CommonName, first);
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = usages;
-        // It is valid at once, even on nodes whose clocks are behind.
+        // The certificate is valid at once, even on nodes whose clocks are behind.
         if let Some(expires_s) = expires_s {
             params.not_after = rcgen::date_time_ymd(1970, 1, 1) + Duration::from_secs(expires_s);
         }
@@ -132,7 +132,7 @@ fn fresh() -> io::Result<KeyPair> {
 
 /// The names of a member in its certificate.
 fn names(id: NodeId) -> Vec<String> {
-    vec![super::node_name(node_number(id)), super::member_name(id)]
+    vec![super::names::node_name(node_number(id)), super::names::member_name(id)]
 }
 
 fn both_sides() -> Vec<ExtendedKeyUsagePurpose> {
@@ -150,7 +150,7 @@ pub(crate) fn to_pem(cert: &[u8]) -> String {
 /// The names of a node for clients on this machine.
 const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
-/// The CA's certificate, without its key. They never change, since they identify the issuer.
+/// The fields of the CA's certificate. They never change, because they identify the issuer.
 fn params() -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = rcgen::DistinguishedName::new();

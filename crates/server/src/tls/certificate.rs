@@ -1,11 +1,12 @@
 //! The certificate for clients. It is reloaded when its files change.
 
 use super::validity::expires_s;
-use crate::files::watch::Watch;
-use crate::files::{of_file, read_bounded};
-use crate::limits::{FILE_LOOK_MS, SMALL_FILE_BYTES_MAX};
+use crate::limits::FILE_LOOK_MS;
 use crate::metrics::Counter;
-use crate::stop::Stop;
+use config::files::watch::Watch;
+use config::files::{of_file, read_bounded};
+use config::limits::SMALL_FILE_BYTES_MAX;
+use process::stop::Stop;
 use rustls::CertificateError;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::{self, PemObject};
@@ -80,17 +81,11 @@ impl Certificate {
         }
     }
 
-    /// Reads the files now, and applies changes.
+    /// Reads the files, and uses their certificate if it is new and usable.
     pub(crate) fn refresh(&self) {
-        if !self.is_current() {
-            self.reload();
-        }
-    }
-
-    /// Loads the files, if they are usable.
-    fn reload(&self) {
         let file = self.cert_file.display();
         match read(&self.cert_file, &self.key_file) {
+            Ok(new) if new.cert == self.get().cert => {}
             Ok(new) => {
                 self.counters.taken(&self.cert_file, &new);
                 *self.current.write().unwrap_or_else(PoisonError::into_inner) = new;
@@ -101,10 +96,6 @@ impl Certificate {
                 tracing::error!(%file, %error, "cannot use the new certificate; the old one stays in use");
             }
         }
-    }
-
-    fn is_current(&self) -> bool {
-        read(&self.cert_file, &self.key_file).is_ok_and(|new| new.cert == self.get().cert)
     }
 
     fn get(&self) -> Arc<CertifiedKey> {
@@ -181,7 +172,7 @@ fn why_unusable(key: &PrivateKeyDer<'_>, error: &rustls::Error) -> String {
     }
 }
 
-/// Expiry of the first certificate of a chain, in seconds since 1970. Clients then refuse the whole chain.
+/// When the first certificate of a chain expires, in seconds since 1970. Clients then refuse the whole chain.
 fn chain_expires_s(chain: &[CertificateDer<'_>]) -> Option<u64> {
     chain.iter().filter_map(|cert| expires_s(cert)).min()
 }
@@ -197,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_changed_certificate_is_loaded_and_a_bad_one_is_not() {
-        let dir = crate::test_dir("certificate");
+        let dir = process::testing::test_dir("certificate");
         let at = |name: &str| dir.path().join(name);
         let ca = Ca::load_or_make(&at("ca.pem"), &at("ca.key")).unwrap();
         let save = |cert: &str, key: &str| {
@@ -207,7 +198,7 @@ mod tests {
         let [first, second] = [1, 2].map(|id| ca.issue(id).unwrap());
         let counters = Arc::<CertificateCounters>::default();
         let load = || Certificate::load(&at("c.pem"), &at("c.key"), counters.clone());
-        assert!(load().unwrap_err().to_string().contains("c.pem"), "not there");
+        assert!(load().unwrap_err().to_string().contains("c.pem"), "the file does not exist");
         save(&first.cert_pem, &second.key_pem);
         let error = load().unwrap_err().to_string();
         assert!(error.ends_with("c.key: it does not match the certificate"), "{error}");
@@ -233,7 +224,7 @@ mod tests {
         wait("refused", &|| counters.refused.get() == 1);
         assert_eq!(certificate.get().cert, before);
         save(&second.cert_pem, &second.key_pem);
-        wait("taken over", &|| counters.loaded.get() == 2);
+        wait("loaded", &|| counters.loaded.get() == 2);
         assert_ne!(certificate.get().cert, before);
         stop.order();
         thread.join().unwrap();

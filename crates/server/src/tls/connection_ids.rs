@@ -1,4 +1,4 @@
-//! QUIC connection IDs with a check value, so that an endpoint can detect forged ones.
+//! QUIC connection IDs with check bytes, so that an endpoint can detect forged ones.
 
 use quinn::ConnectionId;
 use quinn_proto::{ConnectionIdGenerator, InvalidCid};

@@ -1,7 +1,9 @@
 //! TLS between the nodes of a cluster, and with clients.
 
 // Mutual TLS between nodes: a CA of the cluster, and a certificate for each node.
+pub(crate) mod accepted_cas;
 pub(crate) mod ca;
+pub(crate) mod names;
 pub(crate) mod peer_identity;
 pub(crate) mod session;
 pub(crate) mod validity;
@@ -12,16 +14,3 @@ mod connection_ids;
 pub(crate) mod public;
 pub(crate) mod quic;
 mod tickets;
-
-use crate::peer::node_number;
-use replica::io::NodeId;
-
-/// The node number as a name in its certificate. Both sides of a connection check it.
-pub(crate) fn node_name(number: u64) -> String {
-    format!("node-{number}.catamaran.internal")
-}
-
-/// The full member id as a name in its certificate. A node number may be reused by another member.
-pub(crate) fn member_name(id: NodeId) -> String {
-    format!("{}{}-{}.catamaran.internal", peer_identity::MEMBER, node_number(id), id >> 32)
-}

@@ -1,7 +1,6 @@
 //! The member that a peer certificate names, and the key that it shows.
 
-use super::{member_name, node_name};
-use crate::peer::node_number;
+use super::names::{MEMBER, member_name, node_name, node_number};
 use replica::io::NodeId;
 use rustls::pki_types::CertificateDer;
 
@@ -41,15 +40,13 @@ impl PeerIdentity {
     pub(crate) fn is_about(&self, id: NodeId) -> bool {
         let (node, member) = (node_name(node_number(id)), member_name(id));
         let names_members = |name: &&String| name.starts_with(MEMBER);
-        self.names.contains(&node) && self.names.iter().find(names_members).is_none_or(|name| *name == member)
+        replica::planted!(AnyCertificateTaken)
+            || self.names.contains(&node) && self.names.iter().find(names_members).is_none_or(|name| *name == member)
     }
 }
 
-/// Prefix of member names; node names do not have it.
-pub(super) const MEMBER: &str = "member-";
-
 /// SHA-256 of a SubjectPublicKeyInfo (RFC 5280 4.1.2.7).
-pub(crate) fn pin_of(public_key: &[u8]) -> [u8; 32] {
+fn pin_of(public_key: &[u8]) -> [u8; 32] {
     let digest = ring::digest::digest(&ring::digest::SHA256, public_key);
     digest.as_ref().try_into().expect("SHA-256 has 32 bytes")
 }

@@ -5,11 +5,11 @@ use super::client_secrets::ClientSecrets;
 use super::connection_ids::ConnectionIds;
 use super::quic::QuicTls;
 use super::tickets::Tickets;
-use crate::config::tls::{Tls, Version};
 use crate::limits::{
     DEFERRED_MS_MAX, QUIC_HALF_OPEN_MAX, QUIC_INCOMING_BYTES, QUIC_INCOMING_TOTAL_BYTES, QUIC_SEND_BYTES,
     QUIC_STREAM_WINDOW_BYTES, QUIC_STREAMS_MAX, QUIC_WINDOW_BYTES,
 };
+use config::tls::{Tls, Version};
 use quinn::crypto::rustls::QuicServerConfig;
 use quinn::crypto::{AeadKey, HandshakeTokenKey};
 use quinn::{EndpointConfig, TransportConfig, VarInt};
@@ -55,7 +55,7 @@ impl PublicTls {
         let doq = server(&[&TLS13], b"doq")?;
         Ok(Self {
             dot: Arc::new(server(&versions, b"dot")?),
-            // RFC 9113 9.2 allows TLS 1.2 with few of its ciphers; every client of HTTP/2 has 1.3.
+            // RFC 9113 9.2 allows TLS 1.2 only with few ciphers. Clients of HTTP/2 support TLS 1.3.
             doh: Arc::new(server(&[&TLS13], b"h2")?),
             doq: quic(doq, secrets.clone(), idle)?,
             endpoints: hkdf::Salt::new(hkdf::HKDF_SHA256, b"catamaran quic endpoint key 1").extract(&secrets.first()),
@@ -69,13 +69,13 @@ impl PublicTls {
     /// Each endpoint has its own key. With a shared key, anyone who sees connection IDs could make one endpoint reset
     /// the connections of another (RFC 9000 21.11).
     pub(crate) fn endpoint(&self, node: u32, address: SocketAddr, number: usize) -> EndpointConfig {
-        let place = format!("{node} {number} {address}");
+        let socket_info = format!("{node} {number} {address}");
         let key = |what: &[u8]| -> hmac::Key {
-            let info = [what, b" ", place.as_bytes()];
+            let info = [what, b" ", socket_info.as_bytes()];
             self.endpoints.expand(&info, hmac::HMAC_SHA256).expect("a key of HMAC is short enough").into()
         };
         let mut config = EndpointConfig::new(Arc::new(key(b"reset")));
-        // It responds only to IDs that it could have issued.
+        // The endpoint sends resets only for IDs that it could have issued.
         let ids = ConnectionIds::new(key(b"ids"));
         config.cid_generator(move || Box::new(ids.clone()));
         config

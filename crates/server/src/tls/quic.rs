@@ -20,7 +20,7 @@ pub(crate) struct Handshake {
     pub(crate) resumed: bool,
 }
 
-/// As [`QuicServerConfig`], with [`Handshake`] as the data of handshakes.
+/// A [`QuicServerConfig`] whose `handshake_data` is a [`Handshake`].
 pub(crate) struct QuicTls(pub(crate) Arc<QuicServerConfig>);
 
 impl ServerConfig for QuicTls {

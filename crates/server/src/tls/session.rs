@@ -1,9 +1,9 @@
-//! Mutual TLS 1.3 between nodes: both sides show a certificate of a CA of the cluster.
+//! Mutual TLS 1.3 between nodes: both sides show a certificate from a CA of the cluster.
 
 use super::peer_identity::PeerIdentity;
 use super::validity::{expires_s, is_issued_by};
-use crate::files::{Readers, of_file, read_bounded, write_atomic};
-use crate::limits::SMALL_FILE_BYTES_MAX;
+use config::files::{Readers, of_file, read_bounded, write_atomic};
+use config::limits::SMALL_FILE_BYTES_MAX;
 use replica::io::NodeId;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -42,7 +42,7 @@ impl PeerFiles {
         self.load_with(self.roots()?)
     }
 
-    /// Loads certificate and key, with these CAs.
+    /// Loads the certificate and the key, with these CAs.
     pub(crate) fn load_with(&self, roots: Vec<CertificateDer<'static>>) -> io::Result<PeerTls> {
         let certs = certificates(&self.cert)?;
         let with = |key: &Path| {
@@ -52,7 +52,7 @@ impl PeerFiles {
             PeerTls::new(roots.clone(), certs.clone(), &private).map_err(|error| named(&error))
         };
         with(&self.key).or_else(|error| {
-            // The node stopped before it renamed the key of this certificate.
+            // The node stopped before it renamed the new key of this certificate.
             let loaded = with(&self.new_key()).map_err(|_| error)?;
             std::fs::rename(self.new_key(), &self.key)?;
             Ok(loaded)
@@ -71,7 +71,7 @@ impl PeerFiles {
         std::fs::rename(self.new_key(), &self.key)
     }
 
-    /// Saves the next certificate and key, until the cluster accepts the key.
+    /// Saves the next certificate and key. They are not used before the cluster accepts the key.
     pub(crate) fn save_next(&self, cert_pem: &str, key_pem: &str) -> io::Result<()> {
         let next = self.next();
         write_atomic(&next.key, key_pem.as_bytes(), Readers::Owner)?;
@@ -114,7 +114,7 @@ impl PeerFiles {
     }
 }
 
-/// The configuration of new connections. Open ones keep theirs.
+/// The configuration of new connections. Open connections keep theirs.
 pub(crate) struct CurrentTls(RwLock<PeerTls>);
 
 impl CurrentTls {
@@ -170,7 +170,7 @@ impl PeerTls {
     /// Whether the node's own certificate names this member, with its incarnation.
     pub(crate) fn names_member(&self, id: NodeId) -> bool {
         let names = webpki::EndEntityCert::try_from(&self.own);
-        names.is_ok_and(|cert| cert.valid_dns_names().any(|name| name == super::member_name(id)))
+        names.is_ok_and(|cert| cert.valid_dns_names().any(|name| name == super::names::member_name(id)))
     }
 
     /// The CAs whose certificates are accepted.
@@ -202,7 +202,7 @@ fn certificates(file: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
     if certs.is_empty() { Err(named(&"no certificate in it")) } else { Ok(certs) }
 }
 
-/// For a joining node, which knows the CA but has no certificate.
+/// The configuration of a joining node, which knows the CA but has no certificate.
 pub(crate) fn joiner(ca: CertificateDer<'static>) -> Result<Arc<ClientConfig>, rustls::Error> {
     let mut roots = RootCertStore::empty();
     roots.add(ca)?;
@@ -215,7 +215,7 @@ pub(crate) fn joiner(ca: CertificateDer<'static>) -> Result<Arc<ClientConfig>, r
 
 /// The name that the certificate of node `id` must carry.
 pub(crate) fn server_name(id: u64) -> ServerName<'static> {
-    ServerName::try_from(super::node_name(id)).expect("digits and fixed labels are a DNS name")
+    ServerName::try_from(super::names::node_name(id)).expect("digits and fixed labels are a DNS name")
 }
 
 #[cfg(test)]
@@ -232,12 +232,12 @@ mod tests {
         let at = |name: &str| dir.join(format!("{id}-{name}"));
         let files = PeerFiles { ca: at("ca"), cert: at("cert"), key: at("key") };
         let roots: String = cas.iter().map(|ca| to_pem(&ca.cert_der())).collect();
-        std::fs::write(&files.ca, format!("words before them are no matter\n{roots}")).unwrap();
+        std::fs::write(&files.ca, format!("text before the certificates is ignored\n{roots}")).unwrap();
         files.save(&made.cert_pem, &made.key_pem).unwrap();
         files
     }
 
-    /// Certificates of the first CA; those of all are accepted.
+    /// A node with a certificate of the first CA. It accepts certificates of all these CAs.
     fn peer(dir: &Path, cas: &[&Ca], id: u64) -> PeerTls {
         files(dir, cas, id).load().unwrap()
     }
@@ -271,9 +271,9 @@ mod tests {
 
     #[test]
     fn nodes_of_one_cluster_trust_each_other_by_number() {
-        let dir = crate::test_dir("tls");
+        let dir = process::testing::test_dir("tls");
         let (cert, key) = (dir.path().join("ca.pem"), dir.path().join("ca.key"));
-        // The second CA is the first one, read back: a certificate issued after a restart is good too.
+        // The second CA is the first one, loaded again: certificates issued after a restart are valid too.
         let first = Ca::load_or_make(&cert, &key).unwrap();
         let second = Ca::load_or_make(&cert, &key).unwrap();
         let (one, two) = (peer(dir.path(), &[&first], 1), peer(dir.path(), &[&second], 2));
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn another_cluster_is_refused_on_both_sides() {
-        let dir = crate::test_dir("tls-other");
+        let dir = process::testing::test_dir("tls-other");
         let ours = Ca::load_or_make(&dir.path().join("a.pem"), &dir.path().join("a.key")).unwrap();
         let theirs = Ca::load_or_make(&dir.path().join("b.pem"), &dir.path().join("b.key")).unwrap();
         let (one, two) = (peer(dir.path(), &[&ours], 1), peer(dir.path(), &[&theirs], 2));
@@ -301,9 +301,9 @@ mod tests {
 
     #[test]
     fn nodes_of_two_cas_trust_each_other_until_the_old_ca_is_removed() {
-        let dir = crate::test_dir("tls-roots");
+        let dir = process::testing::test_dir("tls-roots");
         let [old, new] = [(); 2].map(|()| Ca::make().unwrap());
-        // Each step of a rotation against the steps before and after it: node 1 has done it, node 2 has not.
+        // Each step of a rotation must work with the step before it.
         let steps: [&[&Ca]; 4] = [&[&old], &[&old, &new], &[&new, &old], &[&new]];
         for pair in steps.windows(2) {
             for (ahead, behind) in [(pair[1], pair[0]), (pair[0], pair[1]), (pair[1], pair[1])] {
@@ -323,11 +323,11 @@ mod tests {
 
     #[test]
     fn certificate_and_key_match_after_a_crash_at_any_point() {
-        let dir = crate::test_dir("tls-files");
+        let dir = process::testing::test_dir("tls-files");
         let ca = Ca::make().unwrap();
         let files = files(dir.path(), &[&ca], 1);
         let (old, made) = (files.load().unwrap(), ca.issue(1).unwrap());
-        // Stopped after the key was written, and then after the certificate too.
+        // A crash after the key was written, and then one after the certificate was written.
         std::fs::write(files.new_key(), &made.key_pem).unwrap();
         assert_eq!(files.load().unwrap().own, old.own);
         std::fs::write(&files.cert, &made.cert_pem).unwrap();

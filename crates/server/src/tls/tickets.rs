@@ -8,12 +8,12 @@
 //!   ticket          = number of the period, nonce, ChaCha20-Poly1305 of the session
 //! ```
 //! A ticket is valid in its period and the next, unless its secret is retired before. Early data is never accepted, so
-//! a replayed ticket has no effect (RFC 8446 8). In TLS 1.3 a resumed session has its own key exchange: a leaked secret
-//! does not decrypt recorded traffic.
+//! a replayed ticket has no effect (RFC 8446 8). In TLS 1.3 a resumed session has its own key exchange, so a leaked
+//! secret does not decrypt recorded traffic.
 
 use super::client_secrets::ClientSecrets;
-use crate::files::data_key::Key;
-use crate::limits::{TICKET_BYTES_MAX, TICKET_PERIOD_S};
+use crate::limits::TICKET_BYTES_MAX;
+use config::files::data_key::Key;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::hmac;
 use rustls::server::ProducesTickets;
@@ -21,6 +21,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+/// Time for which one key issues TLS session tickets. Tickets of the previous key stay valid.
+const TICKET_PERIOD_S: u64 = 12 * 3_600;
 /// Bytes of the number of a period.
 const PERIOD_BYTES: usize = 4;
 
@@ -44,7 +46,7 @@ impl Tickets {
     }
 
     fn period(&self) -> u32 {
-        // It wraps after the year 8,000, which only voids the tickets of that day.
+        // It wraps in the distant future, which only voids the tickets of one day.
         ((self.now_s)() / TICKET_PERIOD_S) as u32
     }
 
@@ -68,7 +70,7 @@ impl ProducesTickets for Tickets {
     fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
         let period = self.period().to_be_bytes();
         let mut nonce = [0; NONCE_LEN];
-        crate::files::token::fill_random(&mut nonce).ok()?;
+        config::files::token::fill_random(&mut nonce).ok()?;
         let mut sealed = plain.to_vec();
         let unique = Nonce::assume_unique_for_key(nonce);
         let key = Self::key(&self.secrets.first(), u32::from_be_bytes(period))?;
@@ -117,7 +119,7 @@ mod tests {
         assert!(opens(&old) && opens(&new));
         secrets.set(&keys(&[2]), 2);
         assert!(!opens(&old) && opens(&new));
-        // A node that does not know yet that the key is in use.
+        // A starting node does not know yet which key is in use.
         assert!(Tickets::new(ClientSecrets::new(&keys(&[1, 2]))).decrypt(&new).is_some());
     }
 
@@ -125,11 +127,11 @@ mod tests {
     fn a_ticket_is_good_on_every_node_for_two_periods_and_nowhere_else() {
         let (maker, session) = (at(1, || 100 * TICKET_PERIOD_S), b"a session");
         let ticket = maker.encrypt(session).unwrap();
-        assert_ne!(maker.encrypt(session).unwrap(), ticket, "each has a nonce of its own");
+        assert_ne!(maker.encrypt(session).unwrap(), ticket, "each ticket has its own nonce");
         assert!(!ticket.windows(session.len()).any(|window| window == session));
         let opens = |tickets: Tickets| tickets.decrypt(&ticket).as_deref() == Some(session);
         assert!(opens(at(1, || 100 * TICKET_PERIOD_S)) && opens(at(1, || 102 * TICKET_PERIOD_S - 1)));
-        assert!(opens(at(1, || 100 * TICKET_PERIOD_S - 1)), "a clock that is late");
+        assert!(opens(at(1, || 100 * TICKET_PERIOD_S - 1)), "a clock that is behind");
         assert!(!opens(at(1, || 102 * TICKET_PERIOD_S)) && !opens(at(1, || 98 * TICKET_PERIOD_S)));
         assert!(!opens(at(2, || 100 * TICKET_PERIOD_S)), "another cluster");
         assert!(maker.decrypt(&[]).is_none() && maker.decrypt(&vec![0; TICKET_BYTES_MAX + 1]).is_none());

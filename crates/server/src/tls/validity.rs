@@ -1,6 +1,7 @@
 //! Reads the expiry of a certificate (RFC 5280 4.1.2.5), and checks its issuer.
 
 use super::ca::LIFE;
+use config::date::days_since_1970;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use std::time::Duration;
 
@@ -92,34 +93,10 @@ impl<'d> Der<'d> {
             None if year >= 50 => 1900 + year,
             None => 2000 + year,
         };
-        let part = |place: usize| number(year_digits + 2 * place, 2);
+        let part = |index: usize| number(year_digits + 2 * index, 2);
         let days = days_since_1970(year, part(0), part(1))?;
         Some(days * 86_400 + part(2) * 3_600 + part(3) * 60 + part(4))
     }
-}
-
-/// Days since 1970 in the Gregorian calendar; `None` before 1970 and for invalid days.
-fn days_since_1970(year: u64, month: u64, day: u64) -> Option<u64> {
-    if year < 1970 || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
-        return None;
-    }
-    // Years begin in March, so that the day of a leap year is their last.
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let days = year * 365 + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;
-    days.checked_sub(719_468)
-}
-
-/// The date of a time in seconds since 1970.
-pub(crate) fn day_text(seconds: u64) -> String {
-    // Counts days: certificates end within some years.
-    let days = seconds / 86_400;
-    let mut year = 1970 + days / 366;
-    while days_since_1970(year + 1, 1, 1).is_some_and(|first| first <= days) {
-        year += 1;
-    }
-    let first_of = |month: u64| days_since_1970(year, month, 1).unwrap_or(0);
-    let month = (1..=12).rev().find(|&month| first_of(month) <= days).unwrap_or(1);
-    format!("{year:04}-{month:02}-{:02}", days - first_of(month) + 1)
 }
 
 #[cfg(test)]
@@ -138,23 +115,11 @@ mod tests {
         assert!(is_due(to_s, to_s - LIFE.as_secs() * 3 / 10) && is_due(to_s, to_s + 1));
         assert!(is_issued_by(&cert, &one.cert_der()) && !is_issued_by(&cert, &two.cert_der()));
         let endless = CertificateDer::from_pem_slice(one.issue_without_end(1).unwrap().cert_pem.as_bytes()).unwrap();
-        assert!(is_due(expires_s(&endless).unwrap(), 1_800_000_000), "as older software issued them");
+        assert!(is_due(expires_s(&endless).unwrap(), 1_800_000_000), "issued by an older version");
         for cut in 0..cert.len() {
             let _ = expires_s(&cert[..cut]);
             assert!(!is_issued_by(&CertificateDer::from(&cert[..cut]), &one.cert_der()));
         }
-    }
-
-    #[test]
-    fn days_are_those_of_the_calendar() {
-        for (text, days) in [("1970-01-01", 0), ("2000-02-29", 11_016), ("2026-11-22", 20_779), ("2100-03-01", 47_541)]
-        {
-            let [year, month, day] =
-                text.split('-').map(|part| part.parse().unwrap()).collect::<Vec<u64>>().try_into().unwrap();
-            assert_eq!(days_since_1970(year, month, day), Some(days), "{text}");
-            assert_eq!(day_text(days * 86_400 + 86_399), text);
-        }
-        assert_eq!(days_since_1970(2026, 13, 1), None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::support::cluster::{Cluster, wait_for};
 use crate::support::http;
-use crate::support::nodes::{Nodes, cluster_of_nodes, said};
+use crate::support::nodes::{Nodes, cluster_of_nodes, log_of};
 use crate::updates::{Stream, assert_on_every_node, is_there, socket};
 use std::time::Instant;
 
@@ -24,7 +24,7 @@ fn kill_under_load(cluster: &Cluster, nodes: &mut Nodes, kill: usize) -> (u64, V
 }
 
 #[test]
-fn a_node_that_was_killed_under_load_answers_alone_and_says_that_it_is_stale() {
+fn a_node_that_was_killed_under_load_answers_alone_and_reports_that_it_is_stale() {
     let (cluster, mut nodes) = cluster_of_nodes("alone");
     let (socket, mut names) = (socket(), Vec::new());
     // Repeat if a node's log showed everything that it had applied when it was killed.
@@ -32,18 +32,18 @@ fn a_node_that_was_killed_under_load_answers_alone_and_says_that_it_is_stale() {
         .find_map(|kill| {
             let (leader, acknowledged) = kill_under_load(&cluster, &mut nodes, kill);
             names.extend(acknowledged);
-            nodes.start_heard(&cluster, leader);
+            nodes.start_logged(&cluster, leader);
             let start = Instant::now();
             wait_for("an answer", || is_there(&socket, cluster.dns(leader), "www.example.test.").then_some(()));
             println!("node {leader} answers alone after {:?}", start.elapsed());
-            if said(&cluster, leader).contains("knows no leader and answers with old data") {
+            if log_of(&cluster, leader).contains("knows no leader and answers with old data") {
                 return Some((leader, start));
             }
             cluster.ids().filter(|&id| id != leader).for_each(|id| nodes.start(&cluster, id));
             cluster.settle();
             None
         })
-        .expect("a node that lacks confirmation of its last changes");
+        .expect("a node without confirmation of its last changes");
     let status = cluster.status(leader).unwrap();
     assert_eq!((&status["serving"], status["leader"].is_null()), (&"stale".into(), true), "{status}");
     let waited_ms = start.elapsed().as_millis() as u64;

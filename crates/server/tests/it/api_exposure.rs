@@ -1,7 +1,7 @@
-//! What strangers and other users of the machine can do to a node's API: hold connections, dawdle, name it by another
-//! host, take its port, fill its log.
+//! What strangers and other users of the machine can do to a node's API: hold connections, send slowly, use another
+//! host name, take its port, and fill its log.
 
-use super::support::cluster::{CATAMARAN, Cluster, wait_for};
+use super::support::cluster::{CATAMARAN, Cluster, KillOnDrop, wait_for};
 use super::support::http;
 use super::support::nodes::Nodes;
 use std::io::{Read, Write};
@@ -13,8 +13,8 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// How soon an administrator has to get an answer.
-const SOON: Duration = Duration::from_secs(1);
+/// An administrator gets an answer within this time. A node closes an idle connection after 5 s, which is later.
+const SOON: Duration = Duration::from_secs(4);
 
 fn connect(api: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect_timeout(&api, SOON).unwrap();
@@ -22,17 +22,17 @@ fn connect(api: SocketAddr) -> TcpStream {
     stream
 }
 
-/// How long it takes until the node ends a connection.
+/// The time until the node closes a connection.
 fn ended_after(mut stream: TcpStream) -> Duration {
     let start = Instant::now();
     let mut rest = Vec::new();
-    // A reset is an end too.
+    // A reset counts as a close.
     let _ = stream.read_to_end(&mut rest);
     start.elapsed()
 }
 
 #[test]
-fn idle_connections_keep_nobody_out() {
+fn idle_connections_do_not_keep_others_out() {
     let cluster = Cluster::start("api-idle", 1, &[]);
     let api = cluster.api(1);
     for round in 0..3 {
@@ -51,7 +51,7 @@ fn idle_connections_keep_nobody_out() {
 }
 
 #[test]
-fn requests_that_wait_keep_nobody_out() {
+fn waiting_requests_do_not_keep_others_out() {
     let cluster = Cluster::start("api-wait", 1, &[]);
     let api = cluster.api(1);
     let wait = || {
@@ -69,7 +69,7 @@ fn requests_that_wait_keep_nobody_out() {
 }
 
 #[test]
-fn over_the_socket_no_token_is_needed_and_no_place_is_taken_by_others() {
+fn the_local_socket_needs_no_token_and_has_connections_of_its_own() {
     let cluster = Cluster::start("api-socket", 1, &[]);
     let path = cluster.dir.join("node-1/data.sock");
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
@@ -81,7 +81,7 @@ fn over_the_socket_no_token_is_needed_and_no_place_is_taken_by_others() {
         assert!(text.starts_with("HTTP/1.1 200 ") && text.contains("update.catamaran."), "{text}");
     };
     ask();
-    // More than the socket has places; the idlest goes.
+    // More connections than the socket allows. The connection with the longest idle time is closed.
     let idle: Vec<UnixStream> = (0..100).map(|_| UnixStream::connect(&path).unwrap()).collect();
     let start = Instant::now();
     ask();
@@ -95,7 +95,7 @@ fn over_the_socket_no_token_is_needed_and_no_place_is_taken_by_others() {
 }
 
 #[test]
-fn who_dawdles_with_a_request_is_cut_off() {
+fn a_client_that_sends_a_request_slowly_is_disconnected() {
     let cluster = Cluster::start("api-slow", 1, &[]);
     let api = cluster.api(1);
     let silent = connect(api);
@@ -104,7 +104,7 @@ fn who_dawdles_with_a_request_is_cut_off() {
     write!(kept, "GET /healthz HTTP/1.1\r\nhost: {api}\r\n\r\n").unwrap();
     let dawdler = std::thread::spawn(move || {
         let start = Instant::now();
-        // A header field that never ends, four bytes a second.
+        // A header field without an end, at four bytes a second.
         let _ = slow.write_all(b"GET /healthz HTTP/1.1\r\nx: ");
         while slow.write_all(b"y").is_ok() && start.elapsed() < Duration::from_secs(15) {
             std::thread::sleep(Duration::from_millis(250));
@@ -112,7 +112,8 @@ fn who_dawdles_with_a_request_is_cut_off() {
         start.elapsed()
     });
     let waits = [silent, kept].map(|stream| std::thread::spawn(move || ended_after(stream)));
-    let bounds = Duration::from_secs(4)..Duration::from_secs(8);
+    // The limit is 5 s. Without it, the client sends for 15 s, or waits for 20 s.
+    let bounds = Duration::from_secs(4)..Duration::from_secs(15);
     for (what, took) in ["silent", "kept alive"].iter().zip(waits.map(|wait| wait.join().unwrap())) {
         assert!(bounds.contains(&took), "{what}: {took:?}");
     }
@@ -120,7 +121,7 @@ fn who_dawdles_with_a_request_is_cut_off() {
     assert!(bounds.contains(&took), "the slow head: {took:?}");
 }
 
-/// The status of a request that is sent as it stands.
+/// Sends a request unchanged, and returns the status.
 fn raw(api: SocketAddr, request: &str) -> u16 {
     let mut stream = connect(api);
     stream.write_all(request.as_bytes()).unwrap();
@@ -159,18 +160,9 @@ fn a_name_that_an_attacker_points_here_reads_nothing() {
     assert_eq!(change(&format!("origin: http://localhost:{port}\r\n")), 201);
 }
 
-/// It ends with the test.
-struct Stranger(std::process::Child);
-
-impl Drop for Stranger {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// A process of another user that listens on a port and writes down what it is sent. `None` where that cannot be had.
-fn stranger(api: SocketAddr, file: &str) -> Option<Stranger> {
+/// A process of another user that listens on a port and records what it receives. `None` if this machine does not allow
+/// it.
+fn stranger(api: SocketAddr, file: &str) -> Option<KillOnDrop> {
     let script = "import socket, sys\n\
                   s = socket.create_server(('127.0.0.1', int(sys.argv[1])))\n\
                   print('up', flush=True)\n\
@@ -185,13 +177,13 @@ fn stranger(api: SocketAddr, file: &str) -> Option<Stranger> {
         .ok()?;
     let is_up = child.stdout.as_mut().unwrap().read_exact(&mut [0; 3]).is_ok();
     assert!(is_up, "{}", std::fs::read_to_string(file).unwrap());
-    Some(Stranger(child))
+    Some(KillOnDrop(child))
 }
 
 #[test]
-fn what_takes_the_port_of_a_stopped_node_gets_no_token() {
+fn a_program_on_the_port_of_a_stopped_node_gets_no_token() {
     let mut cluster = Cluster::start("api-port", 1, &[]);
-    // What older software serves: no socket. The listener is ours, so it is asked over TCP.
+    // Older software has no socket. The listener belongs to our user, so the command uses TCP.
     let socket = cluster.dir.join("node-1/data.sock");
     let _ = std::fs::rename(&socket, socket.with_extension("away"));
     let added = cluster.run(&["key", "add", "a", "--update"]);
@@ -201,7 +193,7 @@ fn what_takes_the_port_of_a_stopped_node_gets_no_token() {
     cluster.end("TERM");
     let api = cluster.api(1);
 
-    // The node is down. Its socket says so, even if another process has its port.
+    // The node is down. The command learns that from the socket, even if another process has the port.
     let listener = TcpListener::bind(api).unwrap();
     let seen = Arc::new(Mutex::new(Vec::new()));
     let theirs = seen.clone();
@@ -218,7 +210,7 @@ fn what_takes_the_port_of_a_stopped_node_gets_no_token() {
     }
     let api_text = api.to_string();
     assert!(!cluster.run(&["status", "--api", &api_text]).status.success());
-    assert_eq!(seen.lock().unwrap().as_slice(), &[] as &[String], "a stranger was asked");
+    assert_eq!(seen.lock().unwrap().as_slice(), &[] as &[String], "another program got a request");
 }
 
 #[test]
@@ -229,7 +221,7 @@ fn a_process_of_another_user_gets_no_token_over_tcp_either() {
     let _ = std::fs::remove_file(cluster.dir.join("node-1/data.sock"));
     let heard = cluster.dir.join("heard");
     let Some(mut stranger) = stranger(api, heard.to_str().unwrap()) else {
-        eprintln!("skipped: this test starts a process of another user, which only root can, in python3");
+        skip::permission("starting a process of another user (root, python3)");
         return;
     };
     let api_text = api.to_string();
@@ -243,8 +235,8 @@ fn a_process_of_another_user_gets_no_token_over_tcp_either() {
         let text = String::from_utf8_lossy(&text);
         assert!(text.contains("cannot send the token") && text.contains("user 65534"), "{command:?}: {text}");
     }
-    assert_eq!(std::fs::read_to_string(&heard).unwrap(), "", "a stranger was asked");
-    // Who names node and token gets what was asked for.
+    assert_eq!(std::fs::read_to_string(&heard).unwrap(), "", "another program got a request");
+    // With `--api` and `--token-file`, the command sends the token to this address.
     let token = cluster.dir.join("api.token");
     let arguments = ["key", "list", "--api", &api_text, "--token-file", token.to_str().unwrap()];
     let _ = Command::new(CATAMARAN).args(arguments).output().unwrap();
@@ -253,11 +245,11 @@ fn a_process_of_another_user_gets_no_token_over_tcp_either() {
 }
 
 #[test]
-fn who_makes_accepting_fail_does_not_fill_the_log() {
+fn failures_to_accept_do_not_fill_the_log() {
     let mut cluster = Cluster::start("api-log", 1, &[]);
     let mut nodes = Nodes::default();
     cluster.end("TERM");
-    nodes.start_heard(&cluster, 1);
+    nodes.start_logged(&cluster, 1);
     cluster.settle();
     let pid = cluster.status(1).unwrap()["pid"].as_u64().unwrap() as u32;
     let open = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
@@ -270,16 +262,16 @@ fn who_makes_accepting_fail_does_not_fill_the_log() {
     let clients: Vec<TcpStream> =
         [cluster.api(1), cluster.dns(1)].iter().flat_map(|to| (0..20).map(|_| connect(*to))).collect();
     let lines = |part: &str| {
-        let text = super::support::nodes::said(&cluster, 1);
+        let text = super::support::nodes::log_of(&cluster, 1);
         text.lines().filter(|line| line.contains(part)).count()
     };
     let part = "cannot accept a connection";
     wait_for("the first complaint", || (lines(part) > 0).then_some(()));
     std::thread::sleep(Duration::from_secs(4));
     let written = lines(part);
-    // Two places in the code, five lines a second each; each listener tries twenty times a second.
+    // Two places in the code log at most five lines a second each. Each listener tries twenty times a second.
     assert!((1..=2 * 5 * 7).contains(&written), "{written} lines");
-    assert!(lines("suppressed=") > 0, "it is said how many were left out");
+    wait_for("the number of lines that were left out", || (lines("suppressed=") > 0).then_some(()));
     drop(clients);
     limit(4_096);
     wait_for("an answer", || http::get(cluster.api(1), "/healthz").ok().filter(|answer| answer.status == 200));

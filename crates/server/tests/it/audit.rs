@@ -1,4 +1,4 @@
-//! The audit log of real nodes: the same lines on all of them, each once, whatever happens to the processes.
+//! The audit log of real nodes: every node has the same lines, each once, also after processes are killed.
 
 use crate::support::cluster::{CATAMARAN, Cluster, PATIENCE, Scratch, key_of, kill, wait_for};
 use crate::support::dns::{SILENCE, Transport, exchange};
@@ -13,13 +13,13 @@ use std::process::{Command, Output};
 use wire::Rtype;
 use wire::builder::MessageBuilder;
 
-/// The updates in a node's file, by index.
+/// The updates in a node's audit file, in the order of their indexes.
 fn updates(cluster: &Cluster, id: u64) -> Vec<Value> {
     let text = std::fs::read_to_string(cluster.dir.join(format!("node-{id}/data.audit"))).unwrap_or_default();
     let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
     let lines: Vec<Value> = whole.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(lines.iter().all(|line| line.get("gap_after").is_none()), "node {id}: {text}");
-    // Each is bound to the line before, which on another node is another one.
+    // Each line contains the digest of the line before, which differs between nodes.
     let unbound = |mut line: Value| {
         assert!(line.as_object_mut().unwrap().remove("prev").is_some());
         line
@@ -40,12 +40,12 @@ fn nodes_write_the_same_lines_also_when_one_is_killed() {
     };
     let before = cluster.status(1).unwrap()["zones"][0]["serial"].as_u64().unwrap();
     for number in 0..30 {
-        // Node 2 is not there from the tenth on.
+        // Node 2 is down after update number 10.
         let id = if number > 10 { 1 + 2 * (u64::from(number) % 2) } else { u64::from(number) % 3 + 1 };
-        // An election that takes long on a busy machine refuses it; the same record again changes nothing.
+        // On a busy machine, a slow election makes an update fail. Adding the same record again changes nothing.
         wait_for("an update to be taken", || add(id, number).ok());
         if number == 10 {
-            // It is out for a while, and starts again behind the others.
+            // Node 2 is down for a while, and is behind the others when it starts.
             kill("KILL", cluster.pid(2).unwrap());
             wait_for("the node to be gone", || cluster.status(2).is_none().then_some(()));
         }
@@ -62,16 +62,16 @@ fn nodes_write_the_same_lines_also_when_one_is_killed() {
     let line = &all[0][0];
     assert_eq!((&line["zone"], &line["source"]), (&Value::from("example.test."), &Value::from("127.0.0.1")));
     assert!(line["key"].as_str().unwrap().starts_with("update."), "{line}");
-    // The API shows the end of it, to who has the token.
+    // The API shows the last lines to a client with the token.
     assert_eq!(http::get(cluster.api(1), "/v1/audit").unwrap().status, 401);
-    let said = http::request(cluster.api(1), "GET", "/v1/audit?lines=3", Some(&cluster.token()), b"").unwrap();
-    assert!(said.status == 200 && said.text().lines().count() == 3, "{}", said.text());
+    let response = http::request(cluster.api(1), "GET", "/v1/audit?lines=3", Some(&cluster.token()), b"").unwrap();
+    assert!(response.status == 200 && response.text().lines().count() == 3, "{}", response.text());
 }
 
 fn verify(file: &Path, more: &[&str]) -> (Option<i32>, String) {
     let output: Output = Command::new(CATAMARAN).args(["audit", "verify"]).arg(file).args(more).output().unwrap();
-    let said = [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy).concat();
-    (output.status.code(), said)
+    let printed = [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy).concat();
+    (output.status.code(), printed)
 }
 
 #[test]
@@ -85,10 +85,10 @@ fn the_audit_log_has_changes_and_refusals_and_detects_edits() {
         serde_json::from_str::<Value>(&text).unwrap()
     };
     let send = |message: Vec<u8>| rcode(&message, &exchange(Transport::Tcp, dns, &message, SILENCE).unwrap());
-    // What is done: whose records.
+    // A line about an update has the names of its records.
     assert_eq!(send(add(&cluster.client_key(), "done.example.test.")), 0);
     assert_eq!(line("\"serial_to\"")["names"], serde_json::json!(["done.example.test. A"]));
-    // A key without a grant, one that nobody knows, and a message without any.
+    // A key without a grant, an unknown key, and a message without a key.
     let made = cluster.run(&["key", "add", "nothing"]);
     let key = key_of(&String::from_utf8(made.stdout).unwrap());
     assert_eq!(send(add(&key, "denied.example.test.")), 5);
@@ -103,28 +103,28 @@ fn the_audit_log_has_changes_and_refusals_and_detects_edits() {
     let unsigned = unsigned.add(name("unsigned.example.test.").as_ref(), Rtype::A, 60, &[192, 0, 2, 1]).build();
     assert_eq!(send(unsigned.clone()), 5);
     assert_eq!(line("unsigned.example.test.")["refused"], "unsigned");
-    // A flood of strangers leaves few lines, and takes none from what keys are refused.
+    // A flood of unsigned messages writes few lines. Refusals of keys are still logged.
     (0..500).for_each(|_| _ = send(unsigned.clone()));
     assert_eq!(send(add(&key, "later.example.test.")), 5);
     line("later.example.test.");
     let strangers = log().lines().filter(|line| line.contains("\"unsigned\"")).count();
     assert!((2..200).contains(&strangers), "{strangers}");
-    // The chain: whole over a restart, and with a digest to note.
+    // The hash chain stays complete across a restart, and the command prints a digest to note.
     let mut cluster = cluster;
     cluster.end("TERM");
-    let (code, said) = verify(&file, &[]);
-    assert!(code == Some(0) && said.contains("from the first that was written"), "{said}");
-    let noted = said.split("last:").nth(1).unwrap().trim().to_owned();
+    let (code, printed) = verify(&file, &[]);
+    assert!(code == Some(0) && printed.contains("from the first that was written"), "{printed}");
+    let noted = printed.split("last:").nth(1).unwrap().trim().to_owned();
     cluster.resume(&[]);
     assert_eq!(send(add(&cluster.client_key(), "again.example.test.")), 0);
     line("again.example.test.");
     cluster.end("TERM");
-    let (code, said) = verify(&file, &["--noted", &noted]);
-    assert_eq!(code, Some(0), "{said}");
+    let (code, printed) = verify(&file, &["--noted", &noted]);
+    assert_eq!(code, Some(0), "{printed}");
     let text = log();
     let other = |what: &str, text: String, more: &[&str]| {
-        let (code, said) = verify(Path::new(&scratch.file("data.audit", &text)), more);
-        assert!(code == Some(5) && said.contains("was modified"), "{what}: {code:?} {said}");
+        let (code, printed) = verify(Path::new(&scratch.file("data.audit", &text)), more);
+        assert!(code == Some(5) && printed.contains("was modified"), "{what}: {code:?} {printed}");
     };
     other("edited", text.replacen("\"nothing.\"", "\"another.\"", 1), &[]);
     other("taken out", text.lines().filter(|line| !line.contains("denied")).map(|l| format!("{l}\n")).collect(), &[]);
@@ -133,7 +133,7 @@ fn the_audit_log_has_changes_and_refusals_and_detects_edits() {
 }
 
 #[test]
-fn a_node_whose_audit_log_cannot_be_written_goes_on_and_says_so() {
+fn a_node_whose_audit_log_cannot_be_written_continues_and_reports_it() {
     let mut cluster = Cluster::start("audit-failing", 1, &[]);
     assert_eq!(cluster.end("TERM"), Some(0));
     let log = cluster.dir.join("node-1/data.audit");

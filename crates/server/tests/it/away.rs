@@ -1,5 +1,5 @@
-//! Nodes that were away while very much was written: they take it from the log of the others, and nobody loses the
-//! leader by it.
+//! Nodes that were away while many updates were written. They fetch the entries from the logs of the other nodes, and
+//! the leader stays.
 
 use crate::support::cluster::{Cluster, PATIENCE, kill, wait_for};
 use crate::support::nodes::Nodes;
@@ -9,27 +9,29 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 use tsig::client::ClientKey;
 
-/// Entries that a node misses; the log keeps twice as many.
-const ENTRIES: usize = 100_000;
-/// Entries where only the way back counts.
+/// Entries that a node misses, with `--full` and otherwise. The log keeps at least twice as many.
+const ENTRIES_FULL: usize = 100_000;
+const ENTRIES: usize = 30_000;
+/// Entries for tests where only the return of the node matters.
 const FEW: usize = 2_000;
-/// Updates that wait at one time.
+/// Updates in flight.
 const IN_FLIGHT: usize = 256;
-/// After so long without an answer all that wait are sent again.
+/// After this time without a response, all updates in flight are sent again.
 const AGAIN: Duration = Duration::from_millis(500);
-/// How long it may take a node to have them, from the start of its process.
+/// Maximum time from the start of its process until a node has the entries: this, or half the time that writing them
+/// took.
 const BACK_MAX: Duration = Duration::from_secs(10);
-/// A campaign of who comes back would begin sooner.
+/// A node that returns and campaigns does so within this time.
 const CAMPAIGN: Duration = Duration::from_secs(2);
-/// On a machine that is busy with other tests a leader may be lost for want of time. That happens now and then; what a
-/// node does that comes back happens each time.
+/// On a busy machine a leader may lose its place because it gets no processor time. That is occasional. An error in how
+/// a node returns shows each time.
 const ATTEMPTS: usize = 3;
 
-/// Writes as fast as it is acknowledged.
+/// Sends updates as fast as they are acknowledged.
 struct Writer {
     socket: UdpSocket,
     key: ClientKey,
-    /// Names so far.
+    /// Number of names so far.
     count: usize,
 }
 
@@ -40,7 +42,7 @@ impl Writer {
         Self { socket, key: cluster.client_key(), count: 0 }
     }
 
-    /// So many updates, each of a name of its own, all acknowledged.
+    /// Sends this many updates, each for a new name, until all are acknowledged.
     fn write(&mut self, to: SocketAddr, count: usize) {
         let mut waiting: BTreeMap<[u8; 2], (String, Vec<u8>)> = BTreeMap::new();
         let (mut done, mut last) = (0, Instant::now());
@@ -53,7 +55,7 @@ impl Writer {
             }
             let Ok((length, from)) = self.socket.recv_from(&mut response) else {
                 assert!(last.elapsed() < PATIENCE, "{done} of {count} are acknowledged, and no more");
-                // The same bytes: whoever has executed them says so again.
+                // The same bytes: a node that has executed the update repeats its response.
                 waiting.values().for_each(|(_, message)| _ = self.socket.send_to(message, to).unwrap());
                 continue;
             };
@@ -64,7 +66,7 @@ impl Writer {
             if rcode(&message, &response) == 0 {
                 (done, last) = (done + 1, Instant::now());
             } else {
-                // It is certain that it was not executed.
+                // The update was certainly not executed.
                 self.send(to, owner, &mut waiting);
             }
         }
@@ -73,7 +75,7 @@ impl Writer {
     fn send(&self, to: SocketAddr, owner: String, waiting: &mut BTreeMap<[u8; 2], (String, Vec<u8>)>) {
         let message = loop {
             let message = add(&self.key, &owner);
-            // Tests beside this one take from the same IDs, and may have gone round.
+            // Other tests of this process use the same ID counter, which may have wrapped.
             if !waiting.contains_key(&[message[0], message[1]]) {
                 break message;
             }
@@ -83,7 +85,7 @@ impl Writer {
     }
 }
 
-/// The term, once all nodes are in the same.
+/// The term, once all nodes have the same.
 fn term(cluster: &Cluster) -> u64 {
     wait_for("one term", || {
         let mut terms = cluster.ids().map(|id| cluster.status(id)?["term"].as_u64());
@@ -92,7 +94,7 @@ fn term(cluster: &Cluster) -> u64 {
     })
 }
 
-/// Tries, each with as many entries; one return of those must not have begun a term.
+/// Several attempts with this number of entries. In at least one, the return of the node must not begin a term.
 fn without_an_election(entries: usize, mut one_return: impl FnMut(usize) -> (u64, u64)) {
     let mut terms = Vec::new();
     for _ in 0..ATTEMPTS {
@@ -106,7 +108,7 @@ fn without_an_election(entries: usize, mut one_return: impl FnMut(usize) -> (u64
 }
 
 #[test]
-fn nodes_that_missed_very_much_come_back_without_an_election() {
+fn nodes_far_behind_come_back_without_an_election() {
     let mut cluster = Cluster::start("missed", 3, &[]);
     assert_eq!(cluster.end("TERM"), Some(0));
     let mut nodes = Nodes::default();
@@ -114,7 +116,7 @@ fn nodes_that_missed_very_much_come_back_without_an_election() {
     let mut writer = Writer::new(&cluster);
     nodes.leader(&cluster);
     cluster.settle();
-    without_an_election(ENTRIES, |entries| {
+    without_an_election(if skip::is_full_run() { ENTRIES_FULL } else { ENTRIES }, |entries| {
         let leader = nodes.leader(&cluster);
         let away = leader % 3 + 1;
         nodes.kill(away);
@@ -122,14 +124,15 @@ fn nodes_that_missed_very_much_come_back_without_an_election() {
         let [records, serial] = ["records", "serial"].map(|what| zone()[what].as_u64().unwrap());
         let start = Instant::now();
         writer.write(cluster.dns(leader), entries);
-        println!("{entries} updates in {:?}", start.elapsed());
+        let wrote = start.elapsed();
+        println!("{entries} updates in {wrote:?}");
         let before = cluster.status(leader).unwrap()["term"].as_u64().unwrap();
         let start = Instant::now();
         nodes.start(&cluster, away);
         cluster.settle();
         let back = start.elapsed();
         println!("the node has them {back:?} after its start");
-        assert!(back <= BACK_MAX, "{back:?}");
+        assert!(back <= BACK_MAX.max(wrote / 2), "{back:?}");
         let has = cluster.status(away).unwrap()["zones"][0].clone();
         let wanted = [records, serial].map(|count| count + entries as u64);
         assert_eq!(["records", "serial"].map(|what| has[what].as_u64().unwrap()), wanted, "each once, and no other");
@@ -137,7 +140,7 @@ fn nodes_that_missed_very_much_come_back_without_an_election() {
         std::thread::sleep(CAMPAIGN);
         (before, term(&cluster))
     });
-    // One that stood still wakes up with all its time limits passed.
+    // A process that was stopped continues with all its timeouts expired.
     without_an_election(FEW, |entries| {
         let leader = nodes.leader(&cluster);
         let away = leader % 3 + 1;

@@ -1,9 +1,10 @@
-//! Certificates between nodes: renewed, and of another CA, while updates go on; tokens from any node.
+//! Certificates between nodes: renewed and replaced by another CA while updates continue. Also join tokens from any
+//! node.
 
 use crate::members::Joined;
-use crate::support::cluster::{CATAMARAN, Cluster, PATIENCE, kill, wait_for};
+use crate::support::cluster::{CATAMARAN, Cluster, PATIENCE, kill, text, wait_for};
 use crate::support::nodes::{Nodes, config};
-use crate::updates::{Stream, assert_on_every_node};
+use crate::updates::{Stream, assert_on_every_node, wait_for_more};
 use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -12,10 +13,10 @@ use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-/// What a node's files are, kept while it gets others.
+/// The certificate and key of a node, kept after the node gets new ones.
 struct Files {
     cert: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
@@ -30,7 +31,7 @@ impl Files {
         }
     }
 
-    /// Whether node `to` takes a connection for checkpoints from node `from`, who shows this.
+    /// Whether node `to` accepts a connection for checkpoints from node `from` with these files.
     fn are_taken(&self, cluster: &Cluster, from: u64, to: u64) -> bool {
         let client = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .with_protocol_versions(&[&rustls::version::TLS13])
@@ -45,8 +46,8 @@ impl Files {
         let mut stream = rustls::Stream::new(&mut tls, &mut stream);
         let numbers = [from, to, 77].map(u64::to_be_bytes).concat();
         let mut welcome = [0; 32];
-        let said = stream.write_all(&[&b"catamaran-peer\0\x01\x02"[..], &numbers].concat());
-        said.and_then(|()| stream.read_exact(&mut welcome)).is_ok() && welcome[16..24] == to.to_be_bytes()
+        let written = stream.write_all(&[&b"catamaran-peer\0\x01\x02"[..], &numbers].concat());
+        written.and_then(|()| stream.read_exact(&mut welcome)).is_ok() && welcome[16..24] == to.to_be_bytes()
     }
 }
 
@@ -59,7 +60,7 @@ fn roots(cluster: &Cluster) -> RootCertStore {
     roots
 }
 
-/// Whether who trusts the CA of the cluster can speak DNS over TLS with a node.
+/// Whether a client that trusts the CA of the cluster can use DNS over TLS with a node.
 fn greets_clients(cluster: &Cluster, id: u64) -> bool {
     let client = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_protocol_versions(&[&rustls::version::TLS13])
@@ -77,7 +78,7 @@ fn greets_clients(cluster: &Cluster, id: u64) -> bool {
     true
 }
 
-/// Where its peers connect to a node.
+/// The peer address of a node.
 fn peer_address(cluster: &Cluster, id: u64) -> SocketAddr {
     let text = std::fs::read_to_string(config(cluster, id)).unwrap();
     let config: toml::Table = text.parse().unwrap();
@@ -88,9 +89,9 @@ fn members(status: &Value) -> &Vec<Value> {
     status["members"].as_array().unwrap()
 }
 
-/// Waits until every node has said which certificate it shows.
+/// Waits until every node has reported the certificate that it uses.
 fn certificates(cluster: &Cluster) -> Vec<(u64, u64)> {
-    wait_for("every node's word on its certificate", || {
+    wait_for("every node's report of its certificate", || {
         let status = cluster.status(1).filter(|status| status["ca_count"] == 1)?;
         let of = |member: &Value| {
             let certificate = &member["certificate"];
@@ -100,22 +101,11 @@ fn certificates(cluster: &Cluster) -> Vec<(u64, u64)> {
     })
 }
 
-fn text(output: &Output) -> String {
-    [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy).concat()
-}
-
-/// Runs a command of `cluster`, which must do; gives what it printed.
+/// Runs a command of `cluster` that must succeed. Returns its output.
 fn done(cluster: &Cluster, words: &[&str]) -> String {
     let output = cluster.run(&[&["cluster"], words].concat());
     assert!(output.status.success(), "{words:?}: {}", text(&output));
     text(&output)
-}
-
-fn wait_for_more(streams: &[Stream]) {
-    let before: Vec<usize> = streams.iter().map(Stream::acknowledged).collect();
-    wait_for("acknowledged updates", || {
-        streams.iter().zip(&before).all(|(stream, before)| stream.acknowledged() >= before + 50).then_some(())
-    });
 }
 
 #[test]
@@ -125,7 +115,7 @@ fn certificates_rotate_under_load_without_an_election() {
     assert_eq!(certificates(&cluster), [(1, 0); 3]);
     let id = std::fs::read_to_string(cluster.dir.join("cluster.id")).unwrap();
     let streams: Vec<Stream> = cluster.ids().map(|id| Stream::start(&cluster, id, &format!("c{id}"))).collect();
-    wait_for_more(&streams);
+    wait_for_more(&streams, 50);
     let of = |id: u64| cluster.status(id).map(|status| (status["term"].as_u64(), status["leader"].as_u64())).unwrap();
     let before: Vec<_> = cluster.ids().map(of).collect();
 
@@ -136,28 +126,28 @@ fn certificates_rotate_under_load_without_an_election() {
     assert!(first.cert != second.cert && first.key != second.key);
     assert!(!first.are_taken(&cluster, 2, 1), "its key was replaced");
     assert!(second.are_taken(&cluster, 2, 1));
-    assert!(!second.are_taken(&cluster, 3, 1), "it is not that of node 3");
-    wait_for_more(&streams);
+    assert!(!second.are_taken(&cluster, 3, 1), "node 3 accepts the certificate of another node");
+    wait_for_more(&streams, 50);
 
-    let said = done(&cluster, &["rotate", "--ca", "--wait", "40"]);
-    assert_eq!(said.lines().count(), 3, "{said}");
-    wait_for_more(&streams);
+    let printed = done(&cluster, &["rotate", "--ca", "--wait", "40"]);
+    assert_eq!(printed.lines().count(), 3, "{printed}");
+    wait_for_more(&streams, 50);
     assert_eq!(certificates(&cluster), [(2, 1); 3]);
     let third = Files::of(&cluster, 2);
     wait_for("the old CA to go", || (!second.are_taken(&cluster, 2, 1)).then_some(()));
     assert!(third.are_taken(&cluster, 2, 1) && !first.are_taken(&cluster, 2, 1));
     assert!(cluster.metric(1, "catamaran_node_certificate_expiry_timestamp_seconds{node=\"2\"}") > 1_700_000_000);
 
-    // What clients see on this machine is of the new CA too, as is what they trust.
+    // Certificates for clients on this machine, and the CA that clients trust, are new too.
     cluster.ids().for_each(|id| wait_for("its certificate for clients", || greets_clients(&cluster, id).then_some(())));
 
     let after: Vec<_> = cluster.ids().map(of).collect();
     assert_eq!(after, before, "no election, and no other leader");
     let names: Vec<String> = streams.into_iter().flat_map(Stream::finish).collect();
-    // The last of them may be on its way to the third node yet.
+    // The last updates may still be on their way to the third node.
     cluster.settle();
     assert_on_every_node(&cluster, &names);
-    // All of them start again with what they have by now, as the same cluster.
+    // All nodes restart with their current files, as the same cluster.
     assert_eq!(cluster.end("TERM"), Some(0));
     cluster.resume_encrypted();
     cluster.settle();
@@ -174,7 +164,7 @@ fn a_ca_rotation_waits_for_a_node_that_is_down_and_resumes() {
     let mut nodes = Nodes::default();
     [1, 2].into_iter().for_each(|id| nodes.start(&cluster, id));
     nodes.leader(&cluster);
-    wait_for("node 3 to be the only one that is waited for", || {
+    wait_for("the rotation to wait for node 3 only", || {
         let waits = cluster.run(&["cluster", "rotate", "--ca", "--wait", "1"]);
         assert!(!waits.status.success(), "{}", text(&waits));
         text(&waits).contains("waiting for node 3").then_some(())
@@ -182,8 +172,8 @@ fn a_ca_rotation_waits_for_a_node_that_is_down_and_resumes() {
     let table = done(&cluster, &["status"]);
     assert!(table.contains("the CA is being replaced"), "{table}");
     nodes.start(&cluster, 3);
-    let said = done(&cluster, &["rotate", "--ca", "--wait", "40"]);
-    assert_eq!(said.lines().count(), 2, "it goes on with the second step: {said}");
+    let printed = done(&cluster, &["rotate", "--ca", "--wait", "40"]);
+    assert_eq!(printed.lines().count(), 2, "the second run must continue with the second step: {printed}");
     assert_eq!(certificates(&cluster), [(2, 0); 3]);
     cluster.settle();
     cluster.ids().for_each(|id| nodes.stop(id));
@@ -200,13 +190,13 @@ fn a_key_rotation_waits_for_a_node_that_is_down_and_locks_out_no_node() {
     let old = [1, 2].map(|id| Files::of(&cluster, id));
     let waits = cluster.run(&["cluster", "rotate", "--wait", "3"]);
     assert!(!waits.status.success() && text(&waits).contains("waiting for node 3"), "{}", text(&waits));
-    // The node that is down knows the old keys only, and could be told of no other.
+    // The stopped node knows only the old keys, and cannot learn the new ones.
     assert!([1, 2].iter().zip(&old).all(|(&id, old)| Files::of(&cluster, id).key == old.key));
     nodes.start(&cluster, 3);
     assert!(done(&cluster, &["rotate", "--wait", "40"]).contains("every node uses a new key"));
     cluster.settle();
-    assert!([1, 2].iter().zip(&old).all(|(&id, old)| !old.are_taken(&cluster, id, 3)), "an old key is taken");
-    // A node that is removed is waited for no more.
+    assert!([1, 2].iter().zip(&old).all(|(&id, old)| !old.are_taken(&cluster, id, 3)), "a node accepts an old key");
+    // The command does not wait for a removed node.
     nodes.stop(3);
     let waits = cluster.run(&["cluster", "rotate", "--wait", "2"]);
     assert!(!waits.status.success(), "{}", text(&waits));
@@ -215,7 +205,7 @@ fn a_key_rotation_waits_for_a_node_that_is_down_and_locks_out_no_node() {
     [1, 2].into_iter().for_each(|id| nodes.stop(id));
 }
 
-/// Gives a node, which does not run, a certificate of the cluster's CA that has ended.
+/// Gives a stopped node an expired certificate of the cluster's CA.
 fn let_end(cluster: &Cluster, id: u64) {
     let key = |file: &str| KeyPair::from_pem(&std::fs::read_to_string(cluster.dir.join(file)).unwrap()).unwrap();
     let mut ca = CertificateParams::default();
@@ -239,11 +229,11 @@ fn a_node_whose_certificate_ended_while_it_was_down_comes_back() {
     nodes.leader(&cluster);
     assert!(Files::of(&cluster, 2).are_taken(&cluster, 2, 1));
     let_end(&cluster, 2);
-    assert!(!Files::of(&cluster, 2).are_taken(&cluster, 2, 1), "it has ended");
+    assert!(!Files::of(&cluster, 2).are_taken(&cluster, 2, 1), "a node accepts the expired certificate");
     nodes.start(&cluster, 2);
     cluster.settle();
     wait_for("its new certificate", || Files::of(&cluster, 2).are_taken(&cluster, 2, 1).then_some(()));
-    // So does a whole cluster, of which none would let another in.
+    // A whole cluster recovers in the same way, although at first no node accepts another.
     cluster.ids().for_each(|id| nodes.stop(id));
     cluster.ids().for_each(|id| let_end(&cluster, id));
     cluster.ids().for_each(|id| nodes.start(&cluster, id));
@@ -281,7 +271,7 @@ fn a_node_joins_through_another_once_the_founder_is_gone_for_good() {
     wait_for("its answers", || four.answers().then_some(()));
     at_two(&["remove", "1"]);
     wait_for("node 1 to be out", || votes(&four, &[2, 3, 4]));
-    // It needs no file of the founder either to get another CA.
+    // Changing the CA does not need any file of the founding node either.
     assert_eq!(at_two(&["rotate", "--ca", "--wait", "40"]).lines().count(), 3);
     wait_for("certificates of it", || {
         let status = four.status()?;
@@ -289,7 +279,7 @@ fn a_node_joins_through_another_once_the_founder_is_gone_for_good() {
     });
 }
 
-/// Runs a command of `cluster` by the files of a node, which must do; gives what it printed.
+/// Runs a command of `cluster` with the files of a node. It must succeed. Returns its output.
 fn at(dir: &Path, words: &[&str]) -> String {
     let mut command = Command::new(CATAMARAN);
     let output = command

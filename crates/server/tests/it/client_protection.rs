@@ -1,4 +1,4 @@
-//! Rate limit and cookies, from a network of its own: loopback is exempt.
+//! Rate limit and cookies, tested from a network namespace: loopback is exempt.
 
 use crate::support::cluster::{Cluster, Scratch, wait_for};
 use crate::support::message::{name, now_s, sign};
@@ -13,12 +13,12 @@ use tsig::client::ClientKey;
 use wire::Rtype;
 use wire::builder::MessageBuilder;
 
-/// How many of the responses that `dig` printed have this in a line of their header or flags.
-fn count(said: &str, part: &str) -> usize {
-    said.lines().filter(|line| line.starts_with(";;") && line.contains(part)).count()
+/// Counts the responses in the output of `dig` that have this text in their header or flags.
+fn count(printed: &str, part: &str) -> usize {
+    printed.lines().filter(|line| line.starts_with(";;") && line.contains(part)).count()
 }
 
-/// A node that listens at our end of a namespace's link too, or wherever, with one worker and other limits.
+/// Starts a node with one worker and other limits that also listens on `here`, such as our end of a namespace's link.
 pub(crate) fn start(
     test: &str,
     here: impl Into<IpAddr>,
@@ -44,7 +44,7 @@ pub(crate) fn start(
     (cluster, nodes, server)
 }
 
-/// A file of two hundred questions.
+/// Writes a file of two hundred questions.
 fn questions(cluster: &Cluster, name: &str, line: impl Fn(usize) -> String) -> PathBuf {
     let file = cluster.dir.join(name);
     std::fs::write(&file, (0..200).map(line).collect::<String>()).unwrap();
@@ -65,16 +65,16 @@ fn queries_for_many_names_share_the_limit_of_their_network() {
     let (cluster, _nodes, server) = start("guards-all", namespace.here, &["--zone", &zone], &limits);
     let different = questions(&cluster, "different", |number| format!("n{number}.many.test. A\n"));
 
-    // Without a cookie: twenty at once, then one a second, though no two responses are alike.
-    let said = namespace.dig(server, &["+nocookie", "+ignore"], &different);
-    let short = count(&said, " tc");
-    assert_eq!(count(&said, "status: NOERROR"), 200, "{said}");
+    // Without a cookie: twenty responses at once, then one a second, although no two responses are alike.
+    let printed = namespace.dig(server, &["+nocookie", "+ignore"], &different);
+    let short = count(&printed, " tc");
+    assert_eq!(count(&printed, "status: NOERROR"), 200, "{printed}");
     assert!((150..=180).contains(&short), "{short} of 200 are short");
     let limited = "catamaran_rate_limited_total{transport=\"udp\",instead=\"truncated\"}";
     assert_eq!(cluster.metric(1, limited), short as u64);
-    // A client that shows that its address is its own is not limited; neither is loopback.
-    let said = namespace.dig(server, &["+cookie=0123456789abcdef", "+notcp"], &different);
-    assert_eq!((count(&said, "ANSWER: 1"), count(&said, " tc")), (200, 0), "{said}");
+    // A client that has proved its address is not limited. Neither is loopback.
+    let printed = namespace.dig(server, &["+cookie=0123456789abcdef", "+notcp"], &different);
+    assert_eq!((count(&printed, "ANSWER: 1"), count(&printed, " tc")), (200, 0), "{printed}");
     let loopback = dig(cluster.dns(1), &["+nocookie", "+ignore", "-f", different.to_str().unwrap()]);
     assert_eq!((count(&loopback, "ANSWER: 1"), count(&loopback, " tc")), (200, 0));
 }
@@ -93,34 +93,34 @@ fn limited_clients_get_truncated_responses_or_cookies() {
         cluster.metric(1, &format!("catamaran_rate_limited_total{{transport=\"udp\",instead=\"{instead}\"}}"))
     };
 
-    // Without a cookie, and without a look at TC: twenty at once, then one a second.
-    let said = namespace.dig(server, &["+nocookie", "+ignore"], &same);
-    let short = count(&said, " tc");
-    assert_eq!(count(&said, "status: NOERROR"), 200, "{said}");
+    // Without a cookie, and with TC ignored: twenty responses at once, then one a second.
+    let printed = namespace.dig(server, &["+nocookie", "+ignore"], &same);
+    let short = count(&printed, " tc");
+    assert_eq!(count(&printed, "status: NOERROR"), 200, "{printed}");
     assert!((150..=180).contains(&short), "{short} of 200 are short");
     assert_eq!(limited("truncated"), short as u64);
-    // Names that do not exist are all alike.
-    let said = namespace.dig(server, &["+nocookie", "+ignore"], &made_up);
-    assert!((20..=50).contains(&count(&said, "status: NXDOMAIN")), "{said}");
-    // A real client comes over TCP, and misses nothing.
-    let said = namespace.dig(server, &["+nocookie"], &same);
+    // Negative responses for different names count as the same response.
+    let printed = namespace.dig(server, &["+nocookie", "+ignore"], &made_up);
+    assert!((20..=50).contains(&count(&printed, "status: NXDOMAIN")), "{printed}");
+    // A real client retries over TCP and gets every answer.
+    let printed = namespace.dig(server, &["+nocookie"], &same);
     assert_eq!(
-        (count(&said, "status: NOERROR"), count(&said, " tc"), count(&said, "ANSWER: 1")),
+        (count(&printed, "status: NOERROR"), count(&printed, " tc"), count(&printed, "ANSWER: 1")),
         (200, 0, 200),
-        "{said}"
+        "{printed}"
     );
 
-    // With a cookie of its own only: BADCOOKIE, and nothing to amplify.
-    let said = namespace.dig(server, &["+cookie=0123456789abcdef", "+nobadcookie", "+ignore"], &same);
-    let bad = count(&said, "status: BADCOOKIE");
+    // With only a client cookie: BADCOOKIE, which cannot be used for amplification.
+    let printed = namespace.dig(server, &["+cookie=0123456789abcdef", "+nobadcookie", "+ignore"], &same);
+    let bad = count(&printed, "status: BADCOOKIE");
     assert!(bad >= 150, "{bad} of 200");
     assert_eq!(
-        (limited("badcookie"), count(&said, "; ANSWER: 0, AUTHORITY: 0") + count(&said, "ANSWER: 0")),
+        (limited("badcookie"), count(&printed, "; ANSWER: 0, AUTHORITY: 0") + count(&printed, "ANSWER: 0")),
         (bad as u64, bad)
     );
-    // A client that sends back what it was given is not limited.
-    let said = namespace.dig(server, &["+cookie=0123456789abcdef", "+notcp"], &same);
-    assert_eq!((count(&said, "ANSWER: 1"), count(&said, " tc")), (200, 0), "{said}");
+    // A client that returns its server cookie is not limited.
+    let printed = namespace.dig(server, &["+cookie=0123456789abcdef", "+notcp"], &same);
+    assert_eq!((count(&printed, "ANSWER: 1"), count(&printed, " tc")), (200, 0), "{printed}");
 
     // Loopback is exempt.
     let loopback = dig(cluster.dns(1), &["+nocookie", "+ignore", "-f", same.to_str().unwrap()]);
@@ -143,20 +143,20 @@ fn an_ipv6_prefix_of_one_client_has_one_limit() {
     let (beside, apart) = (Ipv6Addr::new(a, b, c, d ^ 1, 0, 0, 0, 9), Ipv6Addr::new(a, b, c, d ^ 0x100, 0, 0, 0, 9));
     [beside, apart].iter().for_each(|address| namespace.add_far_address(*address));
     let whole = |from: Ipv6Addr| {
-        let said = namespace.dig(server, &["-b", &from.to_string(), "+nocookie", "+ignore"], &same);
-        assert_eq!(count(&said, "status: NOERROR"), 200, "{from}: {said}");
-        200 - count(&said, " tc")
+        let printed = namespace.dig(server, &["-b", &from.to_string(), "+nocookie", "+ignore"], &same);
+        assert_eq!(count(&printed, "status: NOERROR"), 200, "{from}: {printed}");
+        200 - count(&printed, " tc")
     };
     let counts = [there, beside, apart].map(whole);
     assert!((20..=50).contains(&counts[0]), "{counts:?}");
-    assert!(counts[1] <= 30, "what the first has used is gone for its neighbour too: {counts:?}");
+    assert!(counts[1] <= 30, "addresses of one /56 do not share a limit: {counts:?}");
     assert!((20..=50).contains(&counts[2]), "{counts:?}");
     let limited = "catamaran_rate_limited_total{transport=\"udp\",instead=\"truncated\"}";
     assert_eq!(cluster.metric(1, limited), 600 - counts.iter().sum::<usize>() as u64);
 }
 
-/// Sends so many messages from an address, and gives how many got a response. All are sent before the first is heard,
-/// a few at a time, so that none is lost on its way.
+/// Sends this many messages from one address, and counts the responses. All are sent before the first response is read,
+/// a few at a time, so that none is lost.
 fn responses(from: Ipv4Addr, to: SocketAddr, count: usize, message: impl Fn(usize) -> Vec<u8>) -> usize {
     let socket = UdpSocket::bind((from, 0)).unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
@@ -196,7 +196,7 @@ fn unverified_requests_are_limited_and_signed_updates_are_not() {
         let query = MessageBuilder::query(number as u16, name("example.test.").as_ref(), Rtype::SOA).build();
         sign(&stranger, query, 0)
     };
-    // The address of our end of the link is no loopback address. Threads share what goes at once, and the rate.
+    // The address of our end of the link is not a loopback address. All threads share its burst and its rate.
     for message in [&(|number| unsigned(number).build()) as &dyn Fn(usize) -> Vec<u8>, &query] {
         let before = limited();
         let heard = responses(namespace.here, server, 300, message);
@@ -206,7 +206,7 @@ fn unverified_requests_are_limited_and_signed_updates_are_not() {
         assert_eq!(responses(Ipv4Addr::LOCALHOST, cluster.dns(1), 100, message), 100, "loopback is exempt");
         assert_eq!(limited(), before);
     }
-    // From the address that has nothing left: each signed update is done, and told.
+    // This address has used up its rate. Every signed update is still executed and acknowledged.
     let (key, before) = (cluster.client_key(), limited());
     let signed = |number| key.sign(unsigned(number).build(), now_s()).unwrap();
     assert_eq!(responses(namespace.here, server, 300, signed), 300);

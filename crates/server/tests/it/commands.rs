@@ -1,22 +1,18 @@
 //! The commands that talk to a cluster, and its API.
 
-use crate::support::cluster::{CATAMARAN, Cluster, Scratch, kill, wait_for};
+use crate::support::cluster::{CATAMARAN, Cluster, Scratch, kill, text, wait_for};
 use crate::support::dns::{Transport, exchange};
 use crate::support::http;
 use crate::support::message::{describe, name};
 use crate::support::ports::free_ports;
 use crate::support::tools::{dig, has, nsupdate};
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 use wire::Rtype;
 use wire::builder::MessageBuilder;
 
 const ZONE: &str = "$TTL 60\n@ IN SOA ns h 7 1 2 3 4\n@ NS ns\nns A 192.0.2.53\nold TXT \"old\"\n";
-
-fn text(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
-}
 
 #[test]
 fn zones_are_added_compared_replaced_exported_and_removed() {
@@ -34,7 +30,7 @@ fn zones_are_added_compared_replaced_exported_and_removed() {
         scratch.file("new", &ZONE.replace(" 7 ", " 8 ").replace("old TXT \"old\"", "new TXT \"new\""))
     );
     let unasked = cluster.run(&["zone", "replace", &new]);
-    assert_eq!(unasked.status.code(), Some(2), "nobody can be asked: {}", text(&unasked));
+    assert_eq!(unasked.status.code(), Some(2), "it cannot ask for confirmation: {}", text(&unasked));
     assert!(
         text(&unasked).contains("- old.zone.test.") && text(&unasked).contains("+ new.zone.test."),
         "{}",
@@ -54,7 +50,7 @@ fn zones_are_added_compared_replaced_exported_and_removed() {
     let check = Command::new(CATAMARAN).args(["zone", "check", &scratch.file("exported", &exported)]).output().unwrap();
     assert!(text(&check).contains("zone zone.test.: serial 8, 4 records, can be served"), "{}", text(&check));
 
-    // A file with an older serial: the serial goes on all the same, and that is said before and after.
+    // A file with an older serial: the zone's serial increases anyway. The command says so before and after.
     let older = format!("zone.test={}", scratch.file("older", &ZONE.replace(" 7 ", " 3 ")));
     let replaced = text(&cluster.run(&["zone", "replace", &older, "--yes"]));
     assert!(replaced.contains("note: serial 3 of the file is not newer than 8"), "{replaced}");
@@ -75,7 +71,7 @@ fn zones_are_added_compared_replaced_exported_and_removed() {
 }
 
 #[test]
-fn a_file_with_an_error_changes_nothing_and_says_where() {
+fn a_file_with_an_error_changes_nothing_and_the_message_has_its_line() {
     let scratch = Scratch::new("reload");
     let cluster = Cluster::start("reload", 3, &["--zone", &format!("zone.test={}", scratch.file("db", ZONE))]);
     let before = (cluster.settle(), cluster.status(1).unwrap()["applied_index"].clone());
@@ -85,7 +81,7 @@ fn a_file_with_an_error_changes_nothing_and_says_where() {
     let replaced = cluster.run(&["zone", "replace", &format!("zone.test={bad}"), "--yes"]);
     assert_eq!(replaced.status.code(), Some(3), "{}", text(&replaced));
     assert!(text(&replaced).contains(&format!("{bad}:{}:8: ", lines.len())), "{}", text(&replaced));
-    // Nor does a body that the command line would not have sent.
+    // The API also refuses a body that the command line would not send.
     let answer = http::request(
         cluster.api(2),
         "PUT",
@@ -99,7 +95,7 @@ fn a_file_with_an_error_changes_nothing_and_says_where() {
     let query = MessageBuilder::query(1, name("old.zone.test.").as_ref(), Rtype::TXT).build();
     for id in cluster.ids() {
         let response = exchange(Transport::Udp, cluster.dns(id), &query, Duration::from_secs(5)).unwrap();
-        assert_eq!(describe(&query, &response), "NOERROR, question, answer 1", "the old version goes on");
+        assert_eq!(describe(&query, &response), "NOERROR, question, answer 1", "the old version is not served");
     }
 }
 
@@ -119,24 +115,24 @@ fn zone_check_names_file_line_and_reason() {
     ] {
         let file = scratch.file(name, &zone);
         let output = Command::new(CATAMARAN).args(["zone", "check", &format!("zone.test={file}")]).output().unwrap();
-        let said = text(&output);
-        assert_eq!(output.status.code(), Some(3), "{said}");
-        let place = if line == 0 { file.clone() } else { format!("{file}:{line}:") };
-        assert!(said.contains(&place) && said.contains(reason), "{name}: {said}");
+        let printed = text(&output);
+        assert_eq!(output.status.code(), Some(3), "{printed}");
+        let position = if line == 0 { file.clone() } else { format!("{file}:{line}:") };
+        assert!(printed.contains(&position) && printed.contains(reason), "{name}: {printed}");
     }
     let missing = Command::new(CATAMARAN).args(["zone", "check", "/does/not/exist"]).output().unwrap();
     assert_eq!(missing.status.code(), Some(3), "{}", text(&missing));
     assert!(text(&missing).contains("why:   cannot read /does/not/exist: No such file"), "{}", text(&missing));
     let nameless = scratch.file("nameless", "@ 60 IN SOA ns h 1 2 3 4 5\n");
-    let said = text(&Command::new(CATAMARAN).args(["zone", "check", &nameless]).output().unwrap());
-    assert!(said.contains(":1:1: owner: \"@\" is relative, and there is no origin"), "{said}");
-    assert!(said.contains(&format!("try:   give its origin: `ORIGIN={nameless}`")), "{said}");
+    let printed = text(&Command::new(CATAMARAN).args(["zone", "check", &nameless]).output().unwrap());
+    assert!(printed.contains(":1:1: owner: \"@\" is relative, and there is no origin"), "{printed}");
+    assert!(printed.contains(&format!("try:   give its origin: `ORIGIN={nameless}`")), "{printed}");
 }
 
 #[test]
 fn a_key_that_others_can_read_is_refused() {
     let scratch = Scratch::new("key-readers");
-    // Where it is read, it is found to have no secret: the command ends either way.
+    // The file has no secret, so the command ends with an error even if it reads the file.
     let key = scratch.file("home.key", "key home { algorithm hmac-sha256; };\n");
     let config = "zone = \"example.test\"\nservers = [\"127.0.0.1:1\"]\nkey_file = \"home.key\"\n\
                   [[name]]\nname = \"home.example.test\"\ninterfaces = [\"none\"]\n";
@@ -144,10 +140,10 @@ fn a_key_that_others_can_read_is_refused() {
     let says_so = |mode: u32| {
         std::fs::set_permissions(&key, PermissionsExt::from_mode(mode)).unwrap();
         let output = Command::new(CATAMARAN).args(["ddns", "--config", &config, "--dry-run"]).output().unwrap();
-        let said = text(&output);
-        assert_eq!(output.status.code(), Some(3), "{mode:o}: {said}");
-        let is_refused = said.contains("other users may read");
-        assert_eq!(is_refused, said.contains("chmod 600"), "{mode:o}: {said}");
+        let printed = text(&output);
+        assert_eq!(output.status.code(), Some(3), "{mode:o}: {printed}");
+        let is_refused = printed.contains("other users may read");
+        assert_eq!(is_refused, printed.contains("chmod 600"), "{mode:o}: {printed}");
         is_refused
     };
     assert!([0o644, 0o640, 0o604, 0o620].into_iter().all(says_so));
@@ -170,7 +166,7 @@ fn keys_are_made_granted_listed_and_removed() {
     );
     let taken = cluster.run(&["key", "add", "dhcp", "--update"]);
     assert_eq!(taken.status.code(), Some(5), "{}", text(&taken));
-    // A grant that fails leaves no key behind, and takes none away.
+    // A failed grant leaves no new key behind, and removes no existing key.
     let nowhere = cluster.run(&["key", "add", "half", "--update", "--zone", "nowhere.test"]);
     assert_eq!(nowhere.status.code(), Some(5), "{}", text(&nowhere));
     let again = cluster.run(&["key", "add", "--file", &file, "--update", "--zone", "nowhere.test"]);
@@ -180,7 +176,7 @@ fn keys_are_made_granted_listed_and_removed() {
         cluster.settle();
         let line = "zone example.test.\nupdate add dhcp.example.test. 60 A 192.0.2.7";
         nsupdate(cluster.dns(3), file.as_ref(), line).unwrap();
-        // It is granted no transfer.
+        // The key has no grant for transfers.
         let transfer = dig(cluster.dns(1), &["-k", &file, "example.test", "AXFR"]);
         assert!(transfer.contains("Transfer failed"), "{transfer}");
         let removed = cluster.run(&["key", "remove", "dhcp"]);
@@ -367,12 +363,12 @@ fn a_zone_with_stale_expire_ends_on_a_node_that_hears_no_leader() {
     }
     assert_eq!(ask(&expiring), "NOERROR, question, answer 1, opt", "reads do not stop at once");
     wait_for("the end of the zone", || (ask(&expiring) == "SERVFAIL, question, opt, ede 24").then_some(()));
-    assert_eq!(ask(&other), "NOERROR, question, answer 1, opt", "the other zone goes on");
-    // Nor is it given to secondaries, which would count from here (RFC 1035 3.3.13).
+    assert_eq!(ask(&other), "NOERROR, question, answer 1, opt", "the other zone is not served");
+    // Secondaries do not get the zone either, because they would count EXPIRE from now (RFC 1035 3.3.13).
     let key = cluster.update_key();
     for (zone, whole) in [("zone.test", false), ("example.test", true)] {
-        let said = dig(cluster.dns(1), &["-k", key.to_str().unwrap(), zone, "AXFR"]);
-        assert_eq!(said.contains("SOA"), whole, "{said}");
+        let printed = dig(cluster.dns(1), &["-k", key.to_str().unwrap(), zone, "AXFR"]);
+        assert_eq!(printed.contains("SOA"), whole, "{printed}");
     }
     let set = cluster.run(&["zone", "set", "zone.test", "--stale", "serve"]);
     assert_eq!(set.status.code(), Some(4), "nothing changes without a majority: {}", text(&set));
@@ -390,15 +386,15 @@ fn a_large_zone_is_transferred_in_many_signed_messages() {
     let key = cluster.update_key();
     let transfer = |qtype: &str| dig(cluster.dns(1), &["-k", key.to_str().unwrap(), "zone.test", qtype]);
     for whole in ["AXFR", "IXFR=6"] {
-        let said = transfer(whole);
-        let end = said.lines().find(|line| line.starts_with(";; XFR size")).unwrap_or("no end");
+        let printed = transfer(whole);
+        let end = printed.lines().find(|line| line.starts_with(";; XFR size")).unwrap_or("no end");
         // All records, and the SOA once more.
         assert!(
             end.starts_with(";; XFR size: 20005 records (messages ") && !end.contains("(messages 1,"),
             "{whole}: {end}"
         );
-        assert!(!said.contains("Couldn't verify") && !said.contains("failed"), "{whole}");
-        assert!(said.contains("n19999.zone.test.\t60\tIN\tA\t10.0.78.31"), "{whole}");
+        assert!(!printed.contains("Couldn't verify") && !printed.contains("failed"), "{whole}");
+        assert!(printed.contains("n19999.zone.test.\t60\tIN\tA\t10.0.78.31"), "{whole}");
     }
     let current = transfer("IXFR=7");
     assert!(current.contains(";; XFR size: 1 records (messages 1"), "{current}");
@@ -426,7 +422,7 @@ fn a_cluster_is_made_by_init_and_grows_by_join() {
     let status = |api: &str| http::get(api.parse().unwrap(), "/v1/status").ok()?.json();
     wait_for("node 1", || status(&address(21)).filter(|status| status["leader"] == 1));
     let zone = format!("zone.test={}", scratch.file("db", ZONE));
-    // The directory of a node tells where its API is.
+    // The directory of a node contains the address of its API.
     let added = run(&["zone", "add", &zone, "--dir", first]);
     assert!(added.status.success(), "{}", text(&added));
 
@@ -467,7 +463,7 @@ fn a_cluster_is_made_by_init_and_grows_by_join() {
     assert_eq!(describe(&query, &response), "NOERROR, question, answer 1");
 }
 
-/// A process that ends with the test.
+/// A process that is stopped with SIGTERM at the end of the test.
 struct Running(std::process::Child);
 
 impl Drop for Running {

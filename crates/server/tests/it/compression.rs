@@ -1,5 +1,5 @@
-//! Compression pointers in the rdata of updates: followed in the types of RFC 1035 and in those that RFC 3597 4 lists,
-//! refused in all others; and answers compress names of the former only.
+//! Compression pointers in the rdata of updates. Nodes follow them in the types of RFC 1035 and in those that RFC 3597
+//! 4 lists, and refuse them in all others. Answers compress names in the types of RFC 1035 only.
 
 use crate::support::cluster::Cluster;
 use crate::support::dns::{SILENCE, Transport, exchange};
@@ -9,10 +9,10 @@ use wire::builder::MessageBuilder;
 use wire::number::{Rcode, Rtype};
 
 const ZONE: &[u8] = b"\x07example\x04test\x00";
-/// To the name of the zone, which an UPDATE begins with.
+/// A pointer to the name of the zone, which begins an UPDATE.
 const TO_ZONE: [u8; 2] = [0xC0, 12];
 
-/// A type, what stands before the name in its rdata, and what behind it.
+/// A type, the rdata before the name, and the rdata after it.
 type Form = (Rtype, &'static [u8], &'static [u8]);
 
 /// RFC 1035 3.3: "well-known" in the words of RFC 3597 4.
@@ -49,26 +49,26 @@ fn pointers_are_followed_where_rfc_3597_says_and_sent_where_rfc_1035_does() {
         exchange(Transport::Tcp, dns, &query, SILENCE).unwrap()
     };
     for (index, form) in CLASSIC.into_iter().chain(RECEIVED).enumerate() {
-        // A label, and the rest by a pointer.
+        // A label, and a pointer to the rest of the name.
         let (owner, label) = (format!("o{index}.example.test."), b"\x06target");
         assert_eq!(update(&owner, form.0, &rdata(form, label, &TO_ZONE)), Rcode::NOERROR.0 as u8, "{form:?}");
         let is_classic = index < CLASSIC.len();
-        let said = answer(&owner, form.0);
-        assert_eq!(said[7], 1, "{form:?}: {said:?}");
-        // The whole name, as it was meant, or its rest by a pointer.
+        let response = answer(&owner, form.0);
+        assert_eq!(response[7], 1, "{form:?}: {response:?}");
+        // The expected name: complete, or with a pointer to its rest.
         let whole = rdata(form, label, ZONE);
-        let is_whole = contains(&said, &[&(whole.len() as u16).to_be_bytes()[..], &whole].concat());
-        let is_cut = contains(&said, &[form.1, label, &[0xC0]].concat());
-        assert_eq!((is_whole, is_cut), (!is_classic, is_classic), "{form:?}: {said:?}");
+        let is_whole = contains(&response, &[&(whole.len() as u16).to_be_bytes()[..], &whole].concat());
+        let is_cut = contains(&response, &[form.1, label, &[0xC0]].concat());
+        assert_eq!((is_whole, is_cut), (!is_classic, is_classic), "{form:?}: {response:?}");
     }
     for (index, form) in OTHERS.into_iter().enumerate() {
         let owner = format!("x{index}.example.test.");
         assert_eq!(update(&owner, form.0, &rdata(form, b"\x06target", &TO_ZONE)), Rcode::FORMERR.0 as u8, "{form:?}");
         assert_eq!(answer(&owner, form.0)[7], 0, "{form:?}");
-        // The same without a pointer is taken.
+        // The same rdata without a pointer is accepted.
         assert_eq!(update(&owner, form.0, &rdata(form, b"\x06target", ZONE)), Rcode::NOERROR.0 as u8, "{form:?}");
     }
-    // A pointer that leads nowhere, or to itself, is no name in any of them.
+    // A pointer past the end, or to itself, is invalid in every type.
     for (form, end) in [(CLASSIC[0], [0xFF, 0xFF]), (RECEIVED[0], [0xC0 | 0x3F, 0xFF])] {
         assert_eq!(update("bad.example.test.", form.0, &rdata(form, b"\x06target", &end)), Rcode::FORMERR.0 as u8);
     }

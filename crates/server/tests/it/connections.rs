@@ -1,4 +1,4 @@
-//! What clients of TCP are told of their connection, and what the kernel is.
+//! What the server tells TCP clients about their connection, and which options it sets in the kernel.
 
 use crate::support::cluster::{Cluster, wait_for};
 use crate::support::encrypted::{ask, tls, trust};
@@ -14,8 +14,8 @@ use wire::parse::Message;
 /// edns-tcp-keepalive (RFC 7828).
 const KEEPALIVE: u16 = 11;
 
-/// The time that the server says, in units of 100 ms.
-fn told(stream: &mut (impl Read + Write)) -> u16 {
+/// The idle timeout in the server's response, in units of 100 ms.
+fn keepalive_timeout(stream: &mut (impl Read + Write)) -> u16 {
     let query = MessageBuilder::query(1, name("www.example.test.").as_ref(), Rtype::A);
     let response = ask(stream, &query.edns(1_232, false).option(KEEPALIVE, &[]).build()).unwrap();
     let message = Message::parse(&response).unwrap();
@@ -33,16 +33,16 @@ fn keepalive_reports_the_current_idle_timeout() {
     cluster.resume_encrypted();
     let connect = || TcpStream::connect(cluster.dns(1)).unwrap();
     let mut first = connect();
-    assert_eq!(told(&mut first), 600);
+    assert_eq!(keepalive_timeout(&mut first), 600);
     let mut more: Vec<TcpStream> = (0..6).map(|_| connect()).collect();
-    // All of them are let in; then more than three of four places are taken.
-    more.iter_mut().for_each(|stream| assert!(told(stream) > 0));
-    assert_eq!(told(&mut first), 60);
+    // All of them are accepted. After that, more than three quarters of the limit are in use.
+    more.iter_mut().for_each(|stream| assert!(keepalive_timeout(stream) > 0));
+    assert_eq!(keepalive_timeout(&mut first), 60);
     let mut encrypted = tls(cluster.dot(1), &Arc::new(trust(&cluster, &["dot"]))).unwrap();
-    assert_eq!(told(&mut encrypted), 60);
+    assert_eq!(keepalive_timeout(&mut encrypted), 60);
     drop((encrypted, more));
     wait_for("room", || (cluster.metric(1, "catamaran_connections_open") <= 2).then_some(()));
-    assert_eq!(told(&mut first), 600);
+    assert_eq!(keepalive_timeout(&mut first), 600);
 }
 
 #[test]
@@ -61,6 +61,6 @@ fn responses_are_sent_out_of_order() {
     }
     let text = watched.stop();
     let set = text.lines().filter(|line| line.contains("TCP_NODELAY, [1]") && line.ends_with("= 0")).count();
-    // Four of each kind; nobody asks the API meanwhile.
+    // Four sockets of each kind. The API gets no requests meanwhile.
     assert_eq!(set, 12, "{text}");
 }

@@ -1,20 +1,20 @@
-//! Reads over the API with `consistent=1`: they see what any node has acknowledged before, or say that they cannot. And
-//! those that wait for a serial.
+//! Reads over the API with `consistent=1`: they show every update that any node has acknowledged before, or fail. Also
+//! reads that wait for a serial.
 
-use crate::support::cluster::{Cluster, kill};
+use crate::support::cluster::{Cluster, kill, wait_for};
 use crate::support::dns::{Transport, exchange};
 use crate::support::http;
 use crate::updates::{add, rcode};
 use std::time::{Duration, Instant};
 
-/// What the node may take to say that nobody confirms: its limit of 2.5 s, and some for a busy machine.
-const REFUSED_WITHIN: Duration = Duration::from_secs(4);
+/// Time limit for the node to report that no majority confirms: its own limit of 2.5 s, and more for a busy machine.
+const REFUSED_WITHIN: Duration = Duration::from_secs(8);
 
 const ZONES: &str = "/v1/zones?consistent=1";
 const EXPORT: &str = "/v1/zone?zone=example.test&consistent=1";
 
 #[test]
-fn what_one_node_acknowledged_is_read_from_another_at_once() {
+fn an_update_acknowledged_by_one_node_is_read_from_another_at_once() {
     let cluster = Cluster::start("consistent", 3, &[]);
     let (key, token) = (cluster.client_key(), cluster.token());
     let serial = |id, path: &str| {
@@ -29,16 +29,16 @@ fn what_one_node_acknowledged_is_read_from_another_at_once() {
             let message = add(&key, &owner);
             let response = exchange(Transport::Udp, cluster.dns(through), &message, Duration::from_secs(5)).unwrap();
             assert_eq!(rcode(&message, &response), 0);
-            let asked = through % 3 + 1;
+            let queried = through % 3 + 1;
             let wanted = 1 + round * 3 + through;
-            behind += u64::from(serial(asked, "/v1/zones")[0]["serial"] != wanted);
-            assert_eq!(serial(asked, ZONES)[0]["serial"], wanted, "{owner} on node {asked}");
-            assert_eq!(serial(asked, "/v1/status?consistent=1")["zones"][0]["serial"], wanted);
-            let export = http::request(cluster.api(asked), "GET", EXPORT, Some(&token), b"").unwrap();
-            assert!(export.text().contains(&owner), "{owner} on node {asked}");
+            behind += u64::from(serial(queried, "/v1/zones")[0]["serial"] != wanted);
+            assert_eq!(serial(queried, ZONES)[0]["serial"], wanted, "{owner} on node {queried}");
+            assert_eq!(serial(queried, "/v1/status?consistent=1")["zones"][0]["serial"], wanted);
+            let export = http::request(cluster.api(queried), "GET", EXPORT, Some(&token), b"").unwrap();
+            assert!(export.text().contains(&owner), "{owner} on node {queried}");
         }
     }
-    println!("90 reads, of which {behind} would have been behind without it");
+    println!("90 reads. Without `consistent`, {behind} would have returned old data");
     let list = cluster.run(&["zone", "list", "--consistent"]);
     assert!(String::from_utf8_lossy(&list.stdout).contains("serial 91"), "{list:?}");
     let export = cluster.run(&["zone", "export", "example.test", "--consistent"]);
@@ -72,7 +72,7 @@ fn without_a_majority_a_consistent_read_is_refused_in_time_and_others_go_on() {
 }
 
 #[test]
-fn a_node_says_when_it_shows_a_serial() {
+fn a_request_waits_until_the_node_shows_a_serial() {
     let cluster = Cluster::start("at", 3, &[]);
     cluster.settle();
     let get = |id, query: &str| http::get(cluster.api(id), &format!("/v1/zones/example.test.{query}")).unwrap();
@@ -98,21 +98,21 @@ fn a_node_says_when_it_shows_a_serial() {
 }
 
 #[test]
-fn who_waits_for_a_serial_leaves_room_for_who_looks_how_the_node_is() {
-    /// More than a client may have connections to the API of a node, and how many of them may wait.
+fn requests_that_wait_for_a_serial_do_not_delay_others() {
+    /// Requests that wait for a serial: more than the API allows from one client. `WAITING` of them may wait.
     const ASKING: usize = 150;
     const WAITING: usize = 32;
     let cluster = Cluster::start("at-places", 1, &[]);
     cluster.settle();
     let api = cluster.api(1);
-    let wait = || http::get(api, "/v1/zones/example.test.?at=9&wait_ms=3000").unwrap();
+    let wait = || http::get(api, "/v1/zones/example.test.?at=9&wait_ms=4000").unwrap();
     std::thread::scope(|scope| {
         let asking: Vec<_> = (0..ASKING).map(|_| scope.spawn(wait)).collect();
-        std::thread::sleep(Duration::from_millis(500));
-        let asked = Instant::now();
+        let refused = || asking.iter().filter(|thread| thread.is_finished()).count();
+        wait_for("the requests above the limit to be refused", || (refused() == ASKING - WAITING).then_some(()));
         assert_eq!(http::get(api, "/healthz").unwrap().status, 200);
-        assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
-        // What is there already needs no place.
+        assert_eq!(refused(), ASKING - WAITING, "/healthz was answered only after a waiting request had ended");
+        // A request for a serial that the node already shows does not wait.
         assert_eq!(http::get(api, "/v1/zones/example.test.?at=1").unwrap().status, 200);
         let heard: Vec<_> = asking.into_iter().map(|thread| thread.join().unwrap()).collect();
         let count = |status| heard.iter().filter(|answer| answer.status == status).count();
@@ -120,5 +120,5 @@ fn who_waits_for_a_serial_leaves_room_for_who_looks_how_the_node_is() {
         let crowded = heard.iter().find(|answer| answer.status == 503).unwrap().text();
         assert!(crowded.contains("32 requests already wait for a serial"), "{crowded}");
     });
-    assert_eq!(wait().status, 504, "the places are free again");
+    assert_eq!(wait().status, 504, "a request can wait again");
 }

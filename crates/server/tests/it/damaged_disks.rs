@@ -3,7 +3,7 @@
 use crate::support::cluster::{CATAMARAN, Cluster, PATIENCE, wait_for};
 use crate::support::dns::{Transport, exchange};
 use crate::support::http;
-use crate::support::nodes::{Nodes, cluster_of_nodes, config, data, said};
+use crate::support::nodes::{Nodes, cluster_of_nodes, config, data, log_of};
 use crate::support::ports::free_ports;
 use crate::updates::{add, add_text, assert_on_every_node, rcode};
 use std::os::unix::fs::FileExt;
@@ -35,10 +35,10 @@ fn records(cluster: &Cluster, id: u64) -> (PathBuf, Vec<(usize, usize)>) {
     let path = files(cluster, id, "log-").pop().unwrap();
     let bytes = std::fs::read(&path).unwrap();
     let sectors: Vec<&[u8]> = bytes.chunks(SECTOR_BYTES).collect();
-    let begins: Vec<usize> = (0..sectors.len()).filter(|place| sectors[*place][1..5] == *b"CtLg").collect();
-    let has_entries = |place: &usize| sectors[*place][65..69] != [0; 4];
+    let begins: Vec<usize> = (0..sectors.len()).filter(|sector| sectors[*sector][1..5] == *b"CtLg").collect();
+    let has_entries = |sector: &usize| sectors[*sector][65..69] != [0; 4];
     let sizes = begins.windows(2).map(|pair| (pair[0], pair[1] - pair[0]));
-    let found = sizes.filter(|(place, _)| has_entries(place)).map(|(place, size)| (place * SECTOR_BYTES, size));
+    let found = sizes.filter(|(sector, _)| has_entries(sector)).map(|(sector, size)| (sector * SECTOR_BYTES, size));
     (path, found.collect())
 }
 
@@ -61,7 +61,7 @@ fn damage(cluster: &Cluster, nodes: &mut Nodes, ids: &[u64], damage: impl Fn(u64
     cluster.settle();
     cluster.ids().for_each(|id| nodes.stop(id));
     ids.iter().for_each(|id| damage(*id));
-    cluster.ids().for_each(|id| nodes.start_heard(cluster, id));
+    cluster.ids().for_each(|id| nodes.start_logged(cluster, id));
 }
 
 /// Damages the header or the body of a record with entries. `from_end` counts such records from the end of the log.
@@ -81,16 +81,16 @@ fn damage_record(cluster: &Cluster, id: u64, from_end: usize, is_header: bool) {
 fn assert_repaired(cluster: &Cluster, nodes: &mut Nodes, damaged: &[u64], owners: &[String]) {
     cluster.settle();
     for id in damaged {
-        assert!(nodes.has_ended(*id).is_none(), "{}", said(cluster, *id));
+        assert!(nodes.has_ended(*id).is_none(), "{}", log_of(cluster, *id));
         wait_for("the node to report its repair", || {
-            said(cluster, *id).contains("the node's data is repaired").then_some(())
+            log_of(cluster, *id).contains("the node's data is repaired").then_some(())
         });
     }
     assert_on_every_node(cluster, owners);
 }
 
 #[test]
-fn bits_flipped_at_different_places_on_two_and_on_all_nodes_lose_nothing() {
+fn bits_flipped_at_different_positions_on_two_and_on_all_nodes_lose_nothing() {
     let (cluster, mut nodes) = cluster_of_nodes("flipped-bits");
     let mut owners = acknowledge(&cluster, &nodes, 0..12);
     damage(&cluster, &mut nodes, &[1, 2], |id| damage_record(&cluster, id, id as usize, false));
@@ -106,7 +106,7 @@ fn bits_flipped_at_different_places_on_two_and_on_all_nodes_lose_nothing() {
     cluster.settle();
     assert_on_every_node(&cluster, &owners);
     for id in cluster.ids() {
-        assert!(!said(&cluster, id).contains("damaged"), "{}", said(&cluster, id));
+        assert!(!log_of(&cluster, id).contains("damaged"), "{}", log_of(&cluster, id));
         assert!(!data(&cluster, id).with_extension("doubt").exists(), "node {id}");
         let members = std::fs::read_to_string(data(&cluster, id).with_extension("members")).unwrap();
         assert_eq!(members.matches("\"address\"").count(), 3, "{members}");
@@ -144,7 +144,7 @@ fn recover(cluster: &Cluster, name: &str, words: &[&str]) -> Output {
 }
 
 #[test]
-fn a_part_that_all_nodes_lost_ends_them_and_what_comes_before_it_can_be_recovered() {
+fn nodes_exit_when_all_lost_the_same_entries_and_earlier_ones_are_recovered() {
     let (cluster, mut nodes) = cluster_of_nodes("flipped-same");
     acknowledge(&cluster, &nodes, 0..8);
     cluster.settle();
@@ -162,18 +162,18 @@ fn a_part_that_all_nodes_lost_ends_them_and_what_comes_before_it_can_be_recovere
         flip(&path, offset + SECTOR_BYTES + 300);
     }
     // While a node that may help is down, the others wait for it.
-    [1, 2].into_iter().for_each(|id| nodes.start_heard(&cluster, id));
+    [1, 2].into_iter().for_each(|id| nodes.start_logged(&cluster, id));
     wait_for("node 1 to name the nodes it waits for", || {
-        said(&cluster, 1).contains("waits for other nodes").then_some(())
+        log_of(&cluster, 1).contains("waits for other nodes").then_some(())
     });
-    assert!(said(&cluster, 1).contains(&format!("entries {entry} to ")), "{}", said(&cluster, 1));
+    assert!(log_of(&cluster, 1).contains(&format!("entries {entry} to ")), "{}", log_of(&cluster, 1));
     let health = http::get(cluster.api(1), "/healthz").unwrap();
     assert_eq!((health.status, health.text().contains("repairing")), (503, true), "{}", health.text());
-    nodes.start_heard(&cluster, 3);
+    nodes.start_logged(&cluster, 3);
     for id in cluster.ids() {
-        let (status, said) = nodes.ended(&cluster, id);
-        assert_eq!(status.code(), Some(9), "{said}");
-        assert!(said.contains("no other node has that part") && said.contains("cluster recover"), "{said}");
+        let (status, printed) = nodes.ended(&cluster, id);
+        assert_eq!(status.code(), Some(9), "{printed}");
+        assert!(printed.contains("no other node has that part") && printed.contains("cluster recover"), "{printed}");
     }
     let text = |output: &Output| String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned();
     let refused = recover(&cluster, "refused", &[]);
@@ -194,18 +194,18 @@ fn a_scrub_finds_damage_while_the_node_runs_and_a_restart_repairs_it() {
     let mut nodes = Nodes::take_over(&mut cluster);
     let owners = acknowledge(&cluster, &nodes, 0..8);
     nodes.stop(2);
-    nodes.start_heard(&cluster, 2);
+    nodes.start_logged(&cluster, 2);
     cluster.settle();
     let last = || cluster.metric(2, "catamaran_scrub_last_success_timestamp_seconds");
     wait_for("a scrub", || (last() > 0 && cluster.metric(2, "catamaran_scrub_read_bytes") > 0).then_some(()));
     assert_eq!(cluster.metric(2, "catamaran_scrub_damaged_places"), 0);
-    assert!(!said(&cluster, 2).contains("has damaged"), "{}", said(&cluster, 2));
+    assert!(!log_of(&cluster, 2).contains("has damaged"), "{}", log_of(&cluster, 2));
 
     damage_record(&cluster, 2, 1, false);
     wait_for("the damage to be found", || (cluster.metric(2, "catamaran_scrub_damaged_places") == 1).then_some(()));
-    assert!(said(&cluster, 2).contains("differs from its checksum"), "{}", said(&cluster, 2));
+    assert!(log_of(&cluster, 2).contains("differs from its checksum"), "{}", log_of(&cluster, 2));
     nodes.stop(2);
-    nodes.start_heard(&cluster, 2);
+    nodes.start_logged(&cluster, 2);
     assert_repaired(&cluster, &mut nodes, &[2], &owners);
     let before = last();
     wait_for("a scrub of the repaired log", || (last() > before).then_some(()));

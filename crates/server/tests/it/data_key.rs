@@ -1,7 +1,7 @@
-//! The key that seals secrets: replaced when a node goes, and by command, while clients go on.
+//! The key that seals secrets: replaced when a node is removed, and by command, while clients continue.
 
 use crate::members::Joined;
-use crate::support::cluster::{CATAMARAN, Cluster, Scratch, wait_for};
+use crate::support::cluster::{CATAMARAN, Cluster, Scratch, text, wait_for};
 use crate::support::dns::{Transport, exchange};
 use crate::support::message::name;
 use crate::support::ports::free_ports;
@@ -20,11 +20,7 @@ fn run(dir: &Path, words: &[&str]) -> Output {
     command.args(words).args(["--dir", dir.to_str().unwrap()]).stdin(Stdio::null()).output().unwrap()
 }
 
-fn text(output: &Output) -> String {
-    [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy).concat()
-}
-
-/// Runs what must do; gives what it printed.
+/// Runs a command that must succeed. Returns its output.
 fn done(dir: &Path, words: &[&str]) -> String {
     let output = run(dir, words);
     assert!(output.status.success(), "{words:?}: {}", text(&output));
@@ -37,7 +33,7 @@ fn votes(at: &Joined, ids: &[u64]) -> Option<()> {
     (voters.map(|member| member["node"].as_u64().unwrap()).collect::<Vec<_>>() == ids).then_some(())
 }
 
-/// An update through a node, signed by the key of the cluster; its RCODE.
+/// Sends an update through a node, signed by the key of the cluster. Returns the RCODE.
 fn update(cluster: &Cluster, to: SocketAddr, owner: &str) -> Option<u8> {
     let message = add(&cluster.client_key(), &format!("{owner}.example.test."));
     exchange(Transport::Udp, to, &message, Duration::from_secs(5)).map(|response| rcode(&message, &response))
@@ -55,7 +51,7 @@ fn a_node_that_was_removed_can_open_nothing_new() {
     let [second, third] = ["joined-2", "joined-3"].map(|name| cluster.dir.join(name));
     let file_of = |dir: &Path| std::fs::read_to_string(dir.join("data.key")).unwrap();
     let backups = Cell::new(0);
-    // What a node holds, in clear.
+    // The data key of a node, in clear text.
     let key_of = |dir: &Path| {
         backups.set(backups.get() + 1);
         let file = scratch.path().join(format!("backup-{}", backups.get())).to_str().unwrap().to_owned();
@@ -83,14 +79,14 @@ fn a_node_that_was_removed_can_open_nothing_new() {
         let files = [key_of(&cluster.dir), key_of(&second)];
         (files[0] == files[1] && !files[0].contains(old_key) && files[0].contains("\n2 ")).then_some(())
     });
-    assert_eq!(file_of(&third), wrapped[2], "who went got nothing");
-    // What the old key sealed is open to all that stay, and to whoever starts again.
+    assert_eq!(file_of(&third), wrapped[2], "the removed node got a new data key");
+    // Every remaining node can open secrets sealed with the old key, also after a restart.
     let before = stream.acknowledged();
     wait_for("updates signed by it", || (stream.acknowledged() >= before + 20).then_some(()));
     wait_for("an update through node 2", || (update(&cluster, two.dns, "two") == Some(0)).then_some(()));
     two.restart();
     wait_for("node 2 again", || votes(&two, &[1, 2]));
-    wait_for("its word on an update", || (update(&cluster, two.dns, "again") == Some(0)).then_some(()));
+    wait_for("the outcome of an update", || (update(&cluster, two.dns, "again") == Some(0)).then_some(()));
     done(&second, &["key", "add", "late", "--update", "--zone", "example.test"]);
 
     let file = scratch.path().join("backup").to_str().unwrap().to_owned();
@@ -102,13 +98,13 @@ fn a_node_that_was_removed_can_open_nothing_new() {
         run(&scratch.path().join("new"), &words)
     };
     let refused = restore(&old_file);
-    assert!(!refused.status.success() && text(&refused).contains("does not open the secret"), "{}", text(&refused));
+    assert!(!refused.status.success() && text(&refused).contains("cannot open the secret"), "{}", text(&refused));
     let restored = restore(&format!("{file}.key"));
     assert!(restored.status.success() && text(&restored).contains("2 keys"), "{}", text(&restored));
 
-    // By command, and for who joins later.
-    let said = done(&second, &["cluster", "rotate", "--data-key", "--wait", "40"]);
-    assert!(said.contains("data key 3 seals every secret"), "{said}");
+    // By command. A node that joins later gets the key too.
+    let printed = done(&second, &["cluster", "rotate", "--data-key", "--wait", "40"]);
+    assert!(printed.contains("data key 3 seals every secret"), "{printed}");
     let four = Joined::start(&cluster, 4, done(&second, &["cluster", "add"]).trim());
     wait_for("node 4 to vote", || votes(&four, &[1, 2, 4]));
     wait_for("an update through node 4", || (update(&cluster, four.dns, "four") == Some(0)).then_some(()));
@@ -120,7 +116,7 @@ fn three_addresses() -> [String; 3] {
     [0, 1, 2].map(|offset| format!("127.0.0.1:{}", port + offset))
 }
 
-/// It would open nothing.
+/// That key could not open the backup.
 fn no_key_of_another_cluster_goes_beside_a_backup(cluster: &Cluster) {
     let other = Scratch::new("data-key-other");
     std::fs::copy(cluster.dir.join("api.token"), other.path().join("api.token")).unwrap();
@@ -132,7 +128,7 @@ fn no_key_of_another_cluster_goes_beside_a_backup(cluster: &Cluster) {
     assert!(!foreign.exists() && !other.path().join("backup.key").exists());
 }
 
-/// Has the cluster use another data key, with this number, and waits until no node holds the one before.
+/// Replaces the cluster's data key by one with this number, and waits until no node has the old key.
 pub(crate) fn rotate_data_key(cluster: &Cluster, number: u64) {
     done(&cluster.dir, &["cluster", "rotate", "--data-key", "--wait", "40"]);
     for id in cluster.ids() {
@@ -168,16 +164,16 @@ fn a_node_starts_with_the_key_that_wraps_its_data_key_and_not_without() {
     assert!(again.status.code() == Some(5) && text(&again).contains("never overwritten"), "{}", text(&again));
     std::fs::write(&config, text_of_config).unwrap();
     let kept = std::fs::read(&wrapping).unwrap();
-    let said = |why: &str| {
+    let assert_refused = |why: &str| {
         let output = serve().wait_with_output().unwrap();
         let text = text(&output);
         assert!(output.status.code() == Some(3) && text.contains(why) && text.contains(&wrapping), "{text}");
         assert!(text.contains("restore both files"), "{text}");
     };
     std::fs::remove_file(&wrapping).unwrap();
-    said("cannot read its wrapping key");
+    assert_refused("cannot read its wrapping key");
     std::fs::write(&wrapping, format!("catamaran-wrapping-key 1 {}=\n", "A".repeat(43))).unwrap();
-    said("does not decrypt it");
+    assert_refused("does not decrypt it");
     std::fs::write(&wrapping, kept).unwrap();
     let mut node = serve();
     wait_for("the node to answer again", answers);

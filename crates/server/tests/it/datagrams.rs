@@ -1,4 +1,4 @@
-//! How long a datagram is at most, whatever its client offers; and that over TCP nothing is missing.
+//! The maximum size of a datagram, whatever size the client offers. Over TCP, answers are complete.
 
 use crate::support::cluster::Cluster;
 use crate::support::dns::{Transport, exchange};
@@ -8,13 +8,13 @@ use wire::builder::MessageBuilder;
 use wire::number::Rtype;
 use wire::parse::{Message, Section};
 
-/// What is sent unless the operator says otherwise: it fits every path of IPv6 in one piece.
+/// The default limit. A datagram of this size fits every IPv6 path without fragmentation.
 const DATAGRAM_MAX: usize = 1_232;
-/// What every client takes (RFC 1035 4.2.1).
+/// Every client accepts this size (RFC 1035 4.2.1).
 const DATAGRAM_MIN: usize = 512;
-/// What clients offer (RFC 6891 6.2.3); less than 512 counts as that.
+/// The sizes that clients offer (RFC 6891 6.2.3). A size below 512 counts as 512.
 const OFFERED: [u16; 7] = [0, 512, 1_231, 1_232, 1_233, 4_096, 65_535];
-/// Bytes of whole answers: around what fits, and far beyond it.
+/// Sizes of complete answers in bytes: around the limits, and far beyond them.
 const WHOLE: [usize; 8] = [400, 512, 1_231, 1_232, 1_233, 1_500, 4_097, 40_000];
 /// Bytes of an OPT record without options.
 const OPT: usize = 11;
@@ -24,7 +24,7 @@ fn owner(whole: usize) -> String {
     format!("t{whole:05}.example.test.")
 }
 
-/// The rdata of one TXT record of so many bytes.
+/// The rdata of one TXT record with this size in bytes.
 fn text(bytes: usize) -> Vec<u8> {
     let mut rdata = vec![b'x'; bytes];
     for start in (0..bytes).step_by(256) {
@@ -33,7 +33,7 @@ fn text(bytes: usize) -> Vec<u8> {
     rdata
 }
 
-/// A name whose answer with an OPT record has each of these lengths, and a delegation with far more glue than fits.
+/// Adds a name for each of these answer sizes (with an OPT record), and a delegation with more glue than fits.
 fn add_names(cluster: &Cluster) {
     let key = cluster.client_key();
     let add = |update: MessageBuilder| {
@@ -53,7 +53,7 @@ fn add_names(cluster: &Cluster) {
     add(glue.add(cut.as_ref(), Rtype::NS, 60, server.as_bytes()));
 }
 
-/// Bytes, TC, and how many records there are in the three sections of a response but OPT and TSIG.
+/// The size of a response, its TC bit, and its number of records in the three sections, without OPT and TSIG.
 fn measured(response: &[u8]) -> (usize, bool, usize) {
     let message = Message::parse(response).unwrap();
     assert_eq!(message.rcode().mnemonic(), Some("NOERROR"));
@@ -63,7 +63,7 @@ fn measured(response: &[u8]) -> (usize, bool, usize) {
     (response.len(), message.header().tc, count)
 }
 
-/// Asks for all names with all that a client may offer; gives how long the longest datagram was.
+/// Queries all names with every size that a client may offer. Returns the size of the longest datagram.
 fn longest(cluster: &Cluster, bound: usize) -> usize {
     let over = |transport, message: &[u8]| measured(&exchange(transport, cluster.dns(1), message, WAIT).unwrap());
     let mut longest = 0;
@@ -74,10 +74,10 @@ fn longest(cluster: &Cluster, bound: usize) -> usize {
             assert_eq!(over(Transport::Tcp, &query), (whole, false, 1), "over TCP, which has no such limit");
             let limit = usize::from(offered).clamp(DATAGRAM_MIN, bound);
             let (bytes, tc, count) = over(Transport::Udp, &query);
-            let said = format!("{bytes} bytes of {whole} where {offered} are offered, DO {has_do}");
-            // RFC 2181 9: TC where something is missing, and only there.
-            assert_eq!((tc, count), (whole > limit, usize::from(whole <= limit)), "{said}");
-            assert!(bytes <= limit && (tc || bytes == whole), "{said}");
+            let case = format!("{bytes} bytes of {whole} where {offered} are offered, DO {has_do}");
+            // RFC 2181 9: TC is set exactly when something is missing.
+            assert_eq!((tc, count), (whole > limit, usize::from(whole <= limit)), "{case}");
+            assert!(bytes <= limit && (tc || bytes == whole), "{case}");
             longest = longest.max(bytes);
         }
     }
@@ -89,18 +89,18 @@ fn datagrams_never_exceed_1232_bytes() {
     let mut cluster = Cluster::start("datagrams", 1, &[]);
     add_names(&cluster);
     assert_eq!(longest(&cluster, DATAGRAM_MAX), DATAGRAM_MAX);
-    // Without EDNS a client takes no more than ever.
+    // Without EDNS, the old limit of 512 bytes applies.
     for whole in WHOLE {
         let query = MessageBuilder::query(7, name(&owner(whole)).as_ref(), Rtype::TXT).build();
         let (bytes, tc, _) = measured(&exchange(Transport::Udp, cluster.dns(1), &query, WAIT).unwrap());
         let whole = whole - OPT;
         assert_eq!((bytes <= DATAGRAM_MIN, tc), (true, whole > DATAGRAM_MIN), "{bytes} of {whole} bytes");
     }
-    // An operator may let them be longer: it is this setting that holds.
+    // An operator may allow longer datagrams. Then that setting applies.
     cluster.end("TERM");
     cluster.configure(1, "udp_payload = 1232", "udp_payload = 4096");
     cluster.resume(&[]);
-    assert_eq!(longest(&cluster, 4_096), 1_500, "of the longest that fits");
+    assert_eq!(longest(&cluster, 4_096), 1_500, "the longest datagram");
 }
 
 #[test]
@@ -109,13 +109,14 @@ fn additional_records_count_toward_the_datagram_size() {
     add_names(&cluster);
     let over = |transport, message: &[u8]| measured(&exchange(transport, cluster.dns(1), message, WAIT).unwrap());
     let ask = |owner: &str, rtype| MessageBuilder::query(0, name(owner).as_ref(), rtype).edns(4_096, false);
-    // RFC 9471 3.1: glue that does not fit is missing, and that is said.
+    // RFC 9471 3.1: when glue does not fit, TC is set.
     let referral = ask("www.cut.example.test.", Rtype::A).build();
     let (_, tc, count) = over(Transport::Tcp, &referral);
     assert_eq!((tc, count), (false, 91), "over TCP");
     let (bytes, tc, count) = over(Transport::Udp, &referral);
     assert!(bytes <= DATAGRAM_MAX && tc && count < 91, "{bytes} bytes with {count} records, TC {tc}");
-    // A cookie (RFC 7873), of 28 bytes with its head, and a signature (RFC 8945), each where the answer alone fits.
+    // A cookie (RFC 7873) of 28 bytes with its option header, and a signature (RFC 8945), each where only the answer
+    // fits.
     let fits = ask(&owner(DATAGRAM_MAX), Rtype::TXT);
     assert_eq!(over(Transport::Udp, &fits.clone().build()), (DATAGRAM_MAX, false, 1));
     let with_cookie = fits.clone().option(10, &[7; 8]).build();

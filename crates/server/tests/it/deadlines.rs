@@ -44,25 +44,25 @@ fn end(mut child: Child) -> (Option<i32>, String) {
 #[test]
 fn a_change_that_no_majority_takes_has_an_unknown_outcome_in_time() {
     let (cluster, nodes) = cluster_of_nodes("deadlines");
-    let asked = nodes.leader(&cluster);
-    let others = Stopped::stop(&nodes, cluster.ids().filter(|id| *id != asked));
+    let queried = nodes.leader(&cluster);
+    let others = Stopped::stop(&nodes, cluster.ids().filter(|id| *id != queried));
     let set = ["zone", "set", "example.test", "--serial", "unixtime"];
     // The node runs and receives the change, but cannot complete it.
     let begin = Instant::now();
-    let (code, said) = end(start(&cluster, asked, &set));
-    assert_eq!(code, Some(11), "{said}");
-    assert!(said.contains("error: the outcome is unknown") && said.contains("no answer in time"), "{said}");
+    let (code, printed) = end(start(&cluster, queried, &set));
+    assert_eq!(code, Some(11), "{printed}");
+    assert!(printed.contains("error: the outcome is unknown") && printed.contains("no answer in time"), "{printed}");
     assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
     // The node is stopped after it received the change.
-    let command = start(&cluster, asked, &set);
+    let command = start(&cluster, queried, &set);
     std::thread::sleep(Duration::from_millis(1_500));
-    let own = Stopped::stop(&nodes, [asked]);
-    let (code, said) = end(command);
-    assert_eq!(code, Some(11), "{said}");
+    let own = Stopped::stop(&nodes, [queried]);
+    let (code, printed) = end(command);
+    assert_eq!(code, Some(11), "{printed}");
     // A node that is stopped before the command receives nothing.
     for words in [&set[..], &["cluster", "transfer-leader"], &["zone", "list"], &["key", "list"], &["status"]] {
         let begin = Instant::now();
-        let mut child = start(&cluster, asked, words);
+        let mut child = start(&cluster, queried, words);
         wait_for("the end of the command", || child.try_wait().unwrap());
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(4), "{words:?}: {output:?}");

@@ -1,10 +1,10 @@
-//! Disks that hang, lie or are gone, and nodes that were away for long.
+//! Disks that hang, return wrong data or are missing, and nodes that were away for a long time.
 
 use crate::support::cluster::{CATAMARAN, Cluster, Scratch, kill, wait_for};
 use crate::support::mounts::{Mounts, run};
-use crate::support::nodes::{Nodes, config, data, said, serve_in_vain};
+use crate::support::nodes::{Nodes, config, data, log_of, serve_refused};
 use crate::support::tools::forbidden;
-use crate::updates::{Stream, assert_on_every_node};
+use crate::updates::{Stream, assert_on_every_node, wait_for_more};
 use replica::checkpoint::limits::BLOCK_BYTES_MAX;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -31,17 +31,8 @@ fn acknowledged(streams: &[Stream]) -> Vec<usize> {
     streams.iter().map(Stream::acknowledged).collect()
 }
 
-/// Waits until each stream has 50 more acknowledged updates.
-fn wait_for_more(streams: &[Stream]) -> Duration {
-    let (start, before) = (Instant::now(), acknowledged(streams));
-    wait_for("acknowledged updates", || {
-        acknowledged(streams).iter().zip(&before).all(|(now, before)| *now >= before + 50).then_some(())
-    });
-    start.elapsed()
-}
-
-/// Who leads in the eyes of another node than `not`.
-fn leader_beside(cluster: &Cluster, not: u64) -> Option<u64> {
+/// The leader according to a node other than `not`.
+fn leader_other_than(cluster: &Cluster, not: u64) -> Option<u64> {
     let other = cluster.ids().find(|id| *id != not)?;
     cluster.status(other)?["leader"].as_u64().filter(|leader| *leader != not)
 }
@@ -59,33 +50,33 @@ fn a_leader_whose_disk_hangs_hands_over_and_ends_when_it_goes_on() {
     };
     cluster.resume(&[]);
     let streams: Vec<Stream> = cluster.ids().map(|id| Stream::start(&cluster, id, &format!("h{id}"))).collect();
-    wait_for_more(&streams);
+    wait_for_more(&streams, 50);
 
-    // It comes back in time: the node follows again.
+    // The disk recovers in time, and the node follows again.
     let leader = cluster.leader();
     let frozen = Frozen::new(&data(&cluster, leader));
     let start = Instant::now();
-    wait_for("another leader", || leader_beside(&cluster, leader));
+    wait_for("another leader", || leader_other_than(&cluster, leader));
     let handed_over = start.elapsed();
     println!("handed over {handed_over:?} after the disk hung");
-    assert!(handed_over < Duration::from_secs(5), "{handed_over:?}");
-    assert!(cluster.metric(leader, "catamaran_disk_hung_transfers_total") >= 1, "it was asked, not outvoted");
-    let others: Vec<usize> = (0..streams.len()).filter(|place| *place as u64 + 1 != leader).collect();
+    assert!(handed_over < Duration::from_secs(10), "{handed_over:?}");
+    assert!(cluster.metric(leader, "catamaran_disk_hung_transfers_total") >= 1, "no transfer by the leader");
+    let others: Vec<usize> = (0..streams.len()).filter(|index| *index as u64 + 1 != leader).collect();
     let before = acknowledged(&streams);
     wait_for("updates through the others", || {
-        others.iter().all(|place| streams[*place].acknowledged() >= before[*place] + 50).then_some(())
+        others.iter().all(|index| streams[*index].acknowledged() >= before[*index] + 50).then_some(())
     });
     println!("50 more updates through each of the others {:?} after the disk hung", start.elapsed());
     drop(frozen);
-    wait_for_more(&streams);
+    wait_for_more(&streams, 50);
 
-    // It does not: the process ends, and says why.
+    // The disk does not recover: the process ends and prints the reason.
     let leader = cluster.leader();
     let frozen = Frozen::new(&data(&cluster, leader));
-    wait_for("another leader", || leader_beside(&cluster, leader));
+    wait_for("another leader", || leader_other_than(&cluster, leader));
     let log = cluster.dir.join(format!("node-{leader}/node.log"));
     wait_for("the node to give up", || std::fs::read_to_string(&log).unwrap().contains("DiskHung").then_some(()));
-    // The kernel ends a process once none of its threads waits for the disk.
+    // The kernel ends a process only when none of its threads waits for the disk.
     drop(frozen);
     cluster.wait_for_line(&format!("node {leader} exited (killed by signal 6)"));
 
@@ -98,7 +89,7 @@ fn a_leader_whose_disk_hangs_hands_over_and_ends_when_it_goes_on() {
     drop(mounts);
 }
 
-/// Flips a bit in the middle of what a node's newest used segment holds; gives the file's name.
+/// Flips a bit in the middle of the used part of a node's newest segment with data. Returns the file's name.
 fn flip_a_bit(dir: &Path) -> String {
     let is_used = |path: &PathBuf| {
         let name = path.file_name().unwrap().to_str().unwrap();
@@ -108,8 +99,8 @@ fn flip_a_bit(dir: &Path) -> String {
     let path = files.filter(is_used).max().unwrap();
     let mut bytes = std::fs::read(&path).unwrap();
     let used = bytes.iter().rposition(|byte| *byte != 0).unwrap();
-    let place = (used / 2..used).find(|place| bytes[*place] != 0).unwrap();
-    bytes[place] ^= 1;
+    let index = (used / 2..used).find(|index| bytes[*index] != 0).unwrap();
+    bytes[index] ^= 1;
     std::fs::write(&path, bytes).unwrap();
     path.file_name().unwrap().to_str().unwrap().to_owned()
 }
@@ -123,13 +114,13 @@ fn a_flipped_bit_in_the_log_is_named_and_repaired_from_the_others() {
     assert_eq!(cluster.end("TERM"), Some(0));
     let file = flip_a_bit(&data(&cluster, 2));
     let mut nodes = Nodes::default();
-    nodes.start_heard(&cluster, 2);
+    nodes.start_logged(&cluster, 2);
     wait_for("the damage to be named", || {
-        let said = said(&cluster, 2);
-        (said.contains(&format!("{file}: ")) && said.contains("byte ")).then_some(())
+        let printed = log_of(&cluster, 2);
+        (printed.contains(&format!("{file}: ")) && printed.contains("byte ")).then_some(())
     });
     [1, 3].into_iter().for_each(|id| nodes.start(&cluster, id));
-    wait_for("the repair", || said(&cluster, 2).contains("the node's data is repaired").then_some(()));
+    wait_for("the repair", || log_of(&cluster, 2).contains("the node's data is repaired").then_some(()));
     cluster.settle();
     let socket = crate::updates::socket();
     for owner in &names {
@@ -138,17 +129,21 @@ fn a_flipped_bit_in_the_log_is_named_and_repaired_from_the_others() {
 }
 
 #[test]
-fn a_node_without_its_data_is_refused_and_another_takes_its_place() {
+fn a_node_without_its_data_is_refused_and_can_be_replaced() {
     let mut cluster = Cluster::start("wiped", 3, &[]);
     assert_eq!(cluster.end("TERM"), Some(0));
     for entry in std::fs::read_dir(data(&cluster, 3)).unwrap() {
         std::fs::remove_file(entry.unwrap().path()).unwrap();
     }
-    // The second time nothing but its configuration, certificate and key are there: no mark beside them tells more.
+    // In the second round, the directory has only the configuration, certificate and key: the start does not depend on
+    // a mark beside them.
     for _ in 0..2 {
-        let (code, said) = serve_in_vain(&cluster, 3);
-        assert_eq!(code, Some(1), "{said}");
-        assert!(said.contains("this node has had data and has voted") && said.contains("cluster remove"), "{said}");
+        let (code, printed) = serve_refused(&cluster, 3);
+        assert_eq!(code, Some(1), "{printed}");
+        assert!(
+            printed.contains("this node has had data and has voted") && printed.contains("cluster remove"),
+            "{printed}"
+        );
         for beside in std::fs::read_dir(cluster.dir.join("node-3")).unwrap().map(|entry| entry.unwrap().path()) {
             let name = beside.file_name().unwrap().to_str().unwrap();
             if name.starts_with("data.") {
@@ -157,16 +152,16 @@ fn a_node_without_its_data_is_refused_and_another_takes_its_place() {
         }
         assert!(std::fs::read_dir(data(&cluster, 3)).unwrap().next().is_none(), "a start makes no data");
     }
-    // The directory of the data too; and a cluster that `up` starts has it no more than `serve`.
+    // The data directory is removed too. The start fails in a cluster from `up`, as it does with `serve`.
     std::fs::remove_dir(data(&cluster, 3)).unwrap();
-    assert_eq!(serve_in_vain(&cluster, 3).0, Some(1));
+    assert_eq!(serve_refused(&cluster, 3).0, Some(1));
     let mut nodes = Nodes::default();
     [1, 2].into_iter().for_each(|id| nodes.start(&cluster, id));
     nodes.leader(&cluster);
     let stream = Stream::start(&cluster, 1, "w");
     wait_for("acknowledged updates", || (stream.acknowledged() >= 50).then_some(()));
 
-    // Another node takes its place, under a number of its own.
+    // Another node replaces it, with a new number.
     let removed = cluster.run(&["cluster", "remove", "3"]);
     assert!(removed.status.success(), "{}", String::from_utf8_lossy(&removed.stderr));
     let again = cluster.run(&["cluster", "remove", "3"]);
@@ -174,7 +169,7 @@ fn a_node_without_its_data_is_refused_and_another_takes_its_place() {
     let token = cluster.run(&["cluster", "add"]);
     let token = String::from_utf8(token.stdout).unwrap();
     let scratch = Scratch::new("anew");
-    let address = |place: u16| format!("127.0.0.1:{}", cluster.port + 30 + place);
+    let address = |index: u16| format!("127.0.0.1:{}", cluster.port + 30 + index);
     let dir = scratch.path().join("d");
     let mut arguments = vec!["join", "--token", token.trim(), "--dir", dir.to_str().unwrap()];
     let (dns, peer, api) = (address(0), address(1), address(2));
@@ -188,7 +183,7 @@ fn a_node_without_its_data_is_refused_and_another_takes_its_place() {
         numbers.collect::<Option<Vec<u64>>>()
     };
     wait_for("its vote", || (voters(1)? == [1, 2, 4]).then_some(()));
-    // With it the cluster outlives another loss.
+    // With its vote, the cluster survives the loss of another node.
     nodes.kill(2);
     let before = stream.acknowledged();
     wait_for("updates without node 2", || (stream.acknowledged() >= before + 50).then_some(()));
@@ -200,7 +195,7 @@ fn a_node_without_its_data_is_refused_and_another_takes_its_place() {
     }
 }
 
-/// Nodes that keep so little of their logs that who was away needs a checkpoint.
+/// Nodes with short logs: a node that was away needs a checkpoint.
 fn with_short_logs(name: &str) -> (Cluster, Nodes) {
     let mut cluster = Cluster::start(name, 3, &[]);
     assert_eq!(cluster.end("TERM"), Some(0));
@@ -223,7 +218,7 @@ fn a_node_that_was_away_while_the_log_was_compacted_gets_a_checkpoint() {
     let behind = cluster.metric(leader, "catamaran_raft_applied_index");
     let streams: Vec<Stream> =
         cluster.ids().filter(|id| *id != away).map(|id| Stream::start(&cluster, id, &format!("a{id}"))).collect();
-    // The log of the others begins behind what the node has; updates go on while it catches up.
+    // The other nodes' logs begin after the entries of this node. Updates continue while it catches up.
     wait_for("checkpoints", || {
         let index = cluster.metric(leader, "catamaran_raft_checkpoint_index");
         (index > behind + 500).then_some(())
@@ -236,7 +231,7 @@ fn a_node_that_was_away_while_the_log_was_compacted_gets_a_checkpoint() {
     let names: Vec<String> = streams.into_iter().flat_map(Stream::finish).collect();
     cluster.settle();
     assert_on_every_node(&cluster, &names);
-    // What it was sent is its own from now on.
+    // The node has stored the data that it received.
     nodes.kill(away);
     nodes.start(&cluster, away);
     cluster.settle();
@@ -244,14 +239,15 @@ fn a_node_that_was_away_while_the_log_was_compacted_gets_a_checkpoint() {
     cluster.ids().for_each(|id| nodes.stop(id));
 }
 
-/// Names of a zone of which a checkpoint takes a while.
+/// Names in a zone. With this number, the transfer of a checkpoint takes a while.
 const MANY: usize = 300_000;
-/// What has to have arrived of a checkpoint when its taker is killed.
+/// Bytes of a checkpoint that have arrived when the receiving node is killed.
 const ARRIVED_BYTES: u64 = 1 << 20;
-/// A transfer may be over before it is seen.
+/// A transfer may end before the test sees it.
 const TRIES: usize = 5;
 
-/// Waits until a part of a checkpoint is in the file of a transfer; whether that was seen before it was over.
+/// Waits until part of a checkpoint is in the file of a transfer. Returns whether the test saw that before the transfer
+/// ended.
 fn is_under_way(cluster: &Cluster, id: u64) -> bool {
     let file = data(cluster, id).join("checkpoint.incoming");
     let (start, mut was_there) = (Instant::now(), false);
@@ -268,7 +264,7 @@ fn is_under_way(cluster: &Cluster, id: u64) -> bool {
 }
 
 #[test]
-fn what_came_of_a_checkpoint_before_a_node_was_killed_does_not_come_again() {
+fn a_killed_node_does_not_fetch_blocks_of_a_checkpoint_again() {
     let (cluster, mut nodes) = with_short_logs("half-taken");
     let scratch = Scratch::new("half-taken");
     let records: String = (0..MANY).map(|number| format!("n{number} 300 A 192.0.2.{}\n", number % 256)).collect();
@@ -282,8 +278,8 @@ fn what_came_of_a_checkpoint_before_a_node_was_killed_does_not_come_again() {
     cluster.ids().for_each(|id| nodes.stop(id));
 }
 
-/// A node that was away while a zone was added is killed when a part of the checkpoint has come. Bytes of it that had
-/// come, if that was seen in time, and blocks that it did not fetch again.
+/// A node is away while a zone is added, and is killed during the transfer of the checkpoint. Returns the bytes that
+/// had arrived, if seen in time, and the number of blocks that it did not fetch again.
 fn killed_half_way(cluster: &Cluster, nodes: &mut Nodes, zone: &str) -> (u64, u64) {
     let leader = nodes.leader(cluster);
     let away = leader % 3 + 1;
@@ -291,7 +287,7 @@ fn killed_half_way(cluster: &Cluster, nodes: &mut Nodes, zone: &str) -> (u64, u6
     nodes.kill(away);
     let added = cluster.run(&["zone", "add", zone]);
     assert!(added.status.success(), "{}", String::from_utf8_lossy(&added.stderr));
-    // The log of the others begins behind what the node has, and no newer checkpoint is on its way.
+    // The other nodes' logs begin after the entries of this node, and no newer checkpoint is being written.
     let (mut last, mut since) = (0, Instant::now());
     wait_for("checkpoints", || {
         let index = |id| cluster.metric(id, "catamaran_raft_checkpoint_index");
@@ -319,11 +315,11 @@ fn one_node_after_the_other_starts_again_under_load() {
     let cluster = Cluster::start("rolling", 3, &["--supervise"]);
     let streams: Vec<Stream> = cluster.ids().map(|id| Stream::start(&cluster, id, &format!("o{id}"))).collect();
     for id in cluster.ids() {
-        wait_for_more(&streams);
+        wait_for_more(&streams, 50);
         let before = cluster.pid(id).unwrap();
         kill("TERM", before);
         wait_for("another process", || cluster.pid(id).filter(|pid| *pid != before));
-        println!("all streams went on {:?} after node {id} was back", wait_for_more(&streams));
+        println!("all streams went on {:?} after node {id} was back", wait_for_more(&streams, 50));
     }
     let names: Vec<String> = streams.into_iter().flat_map(Stream::finish).collect();
     cluster.settle();

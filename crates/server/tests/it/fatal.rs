@@ -1,39 +1,31 @@
-//! Nodes that cannot continue: they print why and what to do, also at the next start, and the other nodes continue.
+//! Nodes that cannot continue: they print the reason and what to do, also at the next start, and the other nodes
+//! continue.
 
 use crate::support::cluster::{Cluster, PATIENCE, wait_for};
 use crate::support::dns::{Transport, exchange};
-use crate::support::nodes::{Nodes, cluster_of_nodes, data, said, serve_in_vain};
-use crate::updates::{Stream, add, assert_on_every_node, rcode};
+use crate::support::nodes::{Nodes, cluster_of_nodes, data, log_of, serve_refused};
+use crate::updates::{Stream, add, assert_on_every_node, rcode, wait_for_more};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
 
-/// Updates through all nodes but one.
+/// Starts updates through all nodes but one.
 fn streams(cluster: &Cluster, not: u64, prefix: &str) -> Vec<Stream> {
     let others = cluster.ids().filter(|id| *id != not);
     others.map(|id| Stream::start(cluster, id, &format!("{prefix}{id}"))).collect()
 }
 
-/// Waits until each has so many more acknowledged.
-fn wait_for_more(streams: &[Stream], count: usize) {
-    let before: Vec<usize> = streams.iter().map(Stream::acknowledged).collect();
-    wait_for("acknowledged updates", || {
-        let mut all = streams.iter().zip(&before);
-        all.all(|(stream, before)| stream.acknowledged() >= before + count).then_some(())
-    });
-}
-
-/// The number behind `entry `.
-fn entry(said: &str) -> u64 {
-    let (_, rest) = said.split_once("panicked at entry ").unwrap_or_else(|| panic!("{said}"));
+/// The number after `entry `.
+fn entry(printed: &str) -> u64 {
+    let (_, rest) = printed.split_once("panicked at entry ").unwrap_or_else(|| panic!("{printed}"));
     rest.split(|byte: char| !byte.is_ascii_digit()).next().unwrap().parse().unwrap()
 }
 
 #[test]
-fn a_node_that_panics_at_a_committed_entry_stops_there_and_each_start_says_so() {
+fn a_node_that_panics_at_a_committed_entry_stops_there_at_each_start() {
     const LABEL: &str = "entry-of-death";
     if !cfg!(debug_assertions) {
-        println!("skipped: only a build with debug assertions can be made to panic");
+        skip::platform("a panic on demand (debug assertions)");
         return;
     }
     let (cluster, mut nodes) = cluster_of_nodes("panics");
@@ -45,31 +37,31 @@ fn a_node_that_panics_at_a_committed_entry_stops_there_and_each_start_says_so() 
     let streams = streams(&cluster, victim, "p");
     wait_for_more(&streams, 50);
 
-    // The leader carries it out, and a majority has it: it is acknowledged whatever becomes of the third.
+    // The leader applies the update, and a majority has it. It is acknowledged whatever happens to the third node.
     let owner = format!("{LABEL}.example.test.");
     let message = add(&cluster.client_key(), &owner);
     let response = exchange(Transport::Tcp, cluster.dns(leader), &message, PATIENCE).unwrap();
     assert_eq!(rcode(&message, &response), 0);
-    let (status, said) = nodes.ended(&cluster, victim);
-    assert_eq!(status.signal(), Some(6), "{said}");
-    let index = entry(&said);
-    assert!(said.contains(&format!("error: node {victim} cannot continue")), "{said}");
+    let (status, printed) = nodes.ended(&cluster, victim);
+    assert_eq!(status.signal(), Some(6), "{printed}");
+    let index = entry(&printed);
+    assert!(printed.contains(&format!("error: node {victim} cannot continue")), "{printed}");
 
     for _ in 0..2 {
         nodes.start_to_panic(&cluster, victim, LABEL);
-        let (status, said) = nodes.ended(&cluster, victim);
-        assert_eq!(status.code(), Some(8), "{said}");
+        let (status, printed) = nodes.ended(&cluster, victim);
+        assert_eq!(status.code(), Some(8), "{printed}");
         assert!(
-            said.contains(&format!("this software panics at entry {index}, which the cluster committed")),
-            "{said}"
+            printed.contains(&format!("this software panics at entry {index}, which the cluster committed")),
+            "{printed}"
         );
         for part in ["where: ", "please report", "keep the directory", "catamaran cluster remove"] {
-            assert!(said.contains(part), "{part}: {said}");
+            assert!(printed.contains(part), "{part}: {printed}");
         }
         wait_for_more(&streams, 50);
     }
 
-    // With software that does not panic there it goes on from there.
+    // With software that does not panic at this entry, the node continues.
     nodes.start(&cluster, victim);
     let mut names: Vec<String> = streams.into_iter().flat_map(Stream::finish).collect();
     names.push(owner);
@@ -94,21 +86,21 @@ fn a_node_whose_disk_went_back_in_time_ends_until_another_leader_has_filled_it_u
     cluster.settle();
     let streams = streams(&cluster, victim, "o");
     wait_for_more(&streams, 100);
-    // The node answers for what it is about to lose.
+    // The node has acknowledged the entries that it is about to lose.
     wait_for("the node to follow", || {
         let status = cluster.status(victim)?;
         (status["applied_index"].as_u64()? > 100).then_some(())
     });
     nodes.kill(victim);
     copy(&older, &dir);
-    // The leader goes on to count on what is lost, so each start ends alike; nothing forbids the start.
+    // The leader still counts on the lost entries, so each start ends in the same way. Nothing prevents the start.
     for _ in 0..2 {
-        let (code, said) = serve_in_vain(&cluster, victim);
-        assert_eq!(code, Some(10), "{said}");
+        let (code, printed) = serve_refused(&cluster, victim);
+        assert_eq!(code, Some(10), "{printed}");
         let by = format!("node {leader}, the leader of term");
         let what = format!("error: node {victim} cannot continue");
         for part in ["LogLost", "its log ends with", &by, &what, "where: ", "start it again", "cluster remove"] {
-            assert!(said.contains(part), "{part}: {said}");
+            assert!(printed.contains(part), "{part}: {printed}");
         }
         let noted = std::fs::read_to_string(dir.with_extension("doubt")).unwrap();
         assert!(noted.starts_with("doubt term=") && noted.contains(&by), "{noted}");
@@ -116,28 +108,29 @@ fn a_node_whose_disk_went_back_in_time_ends_until_another_leader_has_filled_it_u
         wait_for_more(&streams, 50);
     }
 
-    // Another leader does not count on what the node once answered for: it fills the log up, and the doubt is over.
+    // A new leader does not count on the node's old acknowledgments. It sends the missing entries, and the loss is
+    // resolved.
     let handed_over = cluster.run(&["cluster", "transfer-leader"]);
     assert!(handed_over.status.success(), "{}", String::from_utf8_lossy(&handed_over.stderr));
     nodes.start(&cluster, victim);
-    wait_for("the doubt to be cleared", || (!dir.with_extension("doubt").exists()).then_some(()));
+    wait_for("data.doubt to be removed", || (!dir.with_extension("doubt").exists()).then_some(()));
     wait_for_more(&streams, 50);
     let names: Vec<String> = streams.into_iter().flat_map(Stream::finish).collect();
     assert_on_every_node(&cluster, &names);
 }
 
-/// While it lives: that another leads once it is gone would follow from its end, too.
+/// The leader must do this while it runs: after its exit, another node would lead anyway.
 #[test]
 fn a_leader_transfers_the_leadership_before_it_stops() {
     let mut cluster = Cluster::start("hand-over", 3, &[]);
     assert_eq!(cluster.end("TERM"), Some(0));
     let mut nodes = Nodes::default();
-    cluster.ids().for_each(|id| nodes.start_heard(&cluster, id));
+    cluster.ids().for_each(|id| nodes.start_logged(&cluster, id));
     cluster.settle();
     let leader = nodes.leader(&cluster);
     let term = cluster.status(leader).unwrap()["term"].as_u64().unwrap();
     nodes.stop(leader);
-    let said = said(&cluster, leader);
-    let (_, after) = said.split_once("stopping").unwrap_or_else(|| panic!("{said}"));
-    assert!(after.contains(&format!("role=Follower term={}", term + 1)), "{said}");
+    let printed = log_of(&cluster, leader);
+    let (_, after) = printed.split_once("stopping").unwrap_or_else(|| panic!("{printed}"));
+    assert!(after.contains(&format!("role=Follower term={}", term + 1)), "{printed}");
 }

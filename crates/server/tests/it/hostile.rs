@@ -1,4 +1,4 @@
-//! Messages that nobody should send: each gets one answer or none, is counted, and changes nothing.
+//! Invalid and hostile messages: each gets at most one response, is counted, and changes nothing.
 
 use crate::support::cluster::Cluster;
 use crate::support::dns::{Transport, exchange};
@@ -10,7 +10,7 @@ use std::time::Duration;
 use wire::builder::MessageBuilder;
 use wire::number::Rtype;
 
-/// Datagrams in one run; each TCP connection carries some more.
+/// Datagrams in one run. Each TCP connection carries some more.
 const DATAGRAMS: usize = 6_000;
 const CONNECTIONS: usize = 150;
 
@@ -23,34 +23,34 @@ fn api_connections_are_limited_and_dns_is_not_affected() {
         stream.set_read_timeout(Some(Duration::from_millis(wait_ms))).unwrap();
         stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
         let mut response = Vec::new();
-        // What came before a time limit counts.
+        // Bytes that arrived before the timeout count.
         let _ = stream.read_to_end(&mut response);
         response.starts_with(b"HTTP/1.1 200")
     };
     assert!(ask(5_000));
-    // Silent ones, and ones that begin a request and never end it.
-    let mut held: Vec<TcpStream> = (0..200).map(|_| TcpStream::connect(cluster.api(1)).unwrap()).collect();
-    for stream in held.iter_mut().step_by(2) {
-        // One that has been closed already is fine.
+    // Half of the connections send nothing, and half begin a request and never finish it.
+    let mut connections: Vec<TcpStream> = (0..200).map(|_| TcpStream::connect(cluster.api(1)).unwrap()).collect();
+    for stream in connections.iter_mut().step_by(2) {
+        // The node may have closed the connection already.
         let _ = stream.write_all(b"GET /v1/sta");
     }
-    assert!(ask(1_000), "who is idle keeps nobody out");
-    // This machine has 64 places; a connection that has none waits for one for 2 s.
+    assert!(ask(1_000), "idle clients keep others out");
+    // This machine allows 64 connections. A connection above the limit waits for a slot for 2 s.
     std::thread::sleep(Duration::from_millis(2_500));
     let is_open = |stream: &mut TcpStream| {
         stream.set_nonblocking(true).unwrap();
         stream.read(&mut [0]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
     };
-    let open = held.iter_mut().map(is_open).filter(|is_open| *is_open).count();
+    let open = connections.iter_mut().map(is_open).filter(|is_open| *is_open).count();
     assert!(open <= 64, "{open} are open");
     for transport in [Transport::Udp, Transport::Tcp] {
         assert!(exchange(transport, cluster.dns(1), &query, Duration::from_secs(5)).is_some());
     }
-    drop(held);
-    assert!(ask(10_000), "places are given back");
+    drop(connections);
+    assert!(ask(10_000), "slots are not released");
 }
 
-/// A xorshift: the same messages in each run.
+/// A xorshift generator: the messages are the same in each run.
 struct Random(u64);
 
 impl Random {
@@ -66,7 +66,7 @@ impl Random {
     }
 }
 
-/// Well-formed messages of all kinds, but for a signature that anybody could have made.
+/// Well-formed messages of all kinds. None has a signature that is valid now.
 fn seeds(cluster: &Cluster) -> Vec<Vec<u8>> {
     let key = cluster.client_key();
     let mut seeds = Vec::new();
@@ -86,7 +86,7 @@ fn seeds(cluster: &Cluster) -> Vec<Vec<u8>> {
     };
     for _ in 0..10 {
         seeds.push(update().build());
-        // Signed rightly an hour ago: whatever is changed in it, it must not be done.
+        // A valid signature from an hour ago. No change to the message may make it valid.
         seeds.push(key.sign(update().edns(1232, false).build(), now_s() - 3_600).unwrap());
     }
     seeds
@@ -104,7 +104,7 @@ fn mutate(random: &mut Random, seed: &[u8]) -> Vec<u8> {
             5 => message.truncate(at),
             6 => message.extend_from_within(at..),
             _ => {
-                // A count that says something else.
+                // Changes one of the counts.
                 let at = 4 + random.below(8);
                 if at < message.len() {
                     message[at] = random.next() as u8;
@@ -145,7 +145,7 @@ fn mutated_messages_are_answered_or_dropped_counted_and_change_nothing() {
         }
         while stream.read(&mut buffer).is_ok_and(|count| count > 0) {}
     }
-    assert_eq!(cluster.settle(), before, "the state is as it was on all nodes");
+    assert_eq!(cluster.settle(), before, "a message changed the state");
     for id in cluster.ids() {
         let page = http::get(cluster.api(id), "/metrics").unwrap().text();
         let sum = |family: &str| -> u64 {
@@ -160,6 +160,6 @@ fn mutated_messages_are_answered_or_dropped_counted_and_change_nothing() {
             sum("catamaran_responses_total") + sum("catamaran_drops_total"),
             "node {id}: each message is answered or dropped, and counted once"
         );
-        assert!(sum("catamaran_rejects_total") > 100, "and most are refused for a reason");
+        assert!(sum("catamaran_rejects_total") > 100, "too few messages were rejected");
     }
 }

@@ -1,4 +1,4 @@
-//! Keys: good at every node when they are made, and shown to who asks for their secret.
+//! Keys: every node accepts a new key at once, and an administrator can read its secret.
 
 use crate::support::cluster::{Cluster, wait_for};
 use crate::support::dns::{Transport, exchange};
@@ -13,36 +13,31 @@ use tsig::client::ClientKey;
 use wire::Rtype;
 use wire::builder::MessageBuilder;
 
-/// The key in what `key add` printed.
+/// The key in the output of `key add`.
 pub(crate) fn client_key(text: &str) -> ClientKey {
     let quoted: Vec<&str> = text.split('"').collect();
     let secret = data_encoding::BASE64.decode(quoted[3].as_bytes()).unwrap();
     ClientKey::new(name(quoted[1]).as_ref(), KeyAlgorithm::HmacSha256, &secret).unwrap()
 }
 
-fn done(cluster: &Cluster, arguments: &[&str]) -> String {
-    let output = cluster.run(arguments);
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
-
 #[test]
-fn a_key_is_good_at_every_node_when_it_is_made() {
+fn a_new_key_is_valid_at_every_node_at_once() {
     let cluster = Cluster::start("new-keys", 3, &[]);
     for number in 0..20_u16 {
-        let key = client_key(&done(&cluster, &["key", "add", &format!("k{number}"), "--update"]));
+        let key = client_key(&cluster.done(&["key", "add", &format!("k{number}"), "--update"]));
         for id in cluster.ids() {
             let owner = format!("k{number}-{id}.example.test.");
             let message = MessageBuilder::update(number, name("example.test.").as_ref())
                 .add(name(&owner).as_ref(), Rtype::A, 60, &[192, 0, 2, 1])
                 .build();
             let message = sign(&key, message, 0);
-            // One that meets an election is not done and may be sent again; BADKEY or REFUSED would be an answer.
-            let said = wait_for("an outcome", || {
+            // SERVFAIL during an election means that the update was not executed, so the client sends it again. BADKEY
+            // and REFUSED would be final.
+            let code = wait_for("an outcome", || {
                 let response = exchange(Transport::Udp, cluster.dns(id), &message, Duration::from_secs(5))?;
                 Some(rcode(&message, &response)).filter(|rcode| *rcode != 2)
             });
-            assert_eq!(said, 0, "{owner} through node {id}");
+            assert_eq!(code, 0, "{owner} through node {id}");
         }
     }
 }
@@ -53,25 +48,28 @@ fn a_key_of_a_weak_algorithm_is_taken_only_where_it_is_named() {
     let cluster = Cluster::start("weak-keys", 2, &[]);
     let secret = data_encoding::BASE64.encode(&[7; 32]);
     let has_nsupdate = tools::has("nsupdate");
-    for (word, algorithm) in [
+    for (mnemonic, algorithm) in [
         ("hmac-md5", KeyAlgorithm::HmacMd5),
         ("hmac-sha1", KeyAlgorithm::HmacSha1),
         ("hmac-sha224", KeyAlgorithm::HmacSha224),
     ] {
-        let (file, key_name) = (cluster.dir.join(format!("{word}.key")), format!("of-{word}"));
-        std::fs::write(&file, format!("key {key_name} {{ algorithm {word}; secret \"{secret}\"; }};\n")).unwrap();
+        let (file, key_name) = (cluster.dir.join(format!("{mnemonic}.key")), format!("of-{mnemonic}"));
+        std::fs::write(&file, format!("key {key_name} {{ algorithm {mnemonic}; secret \"{secret}\"; }};\n")).unwrap();
         let add = ["key", "add", "--file", file.to_str().unwrap(), "--update"];
-        let other = if word == "hmac-md5" { "hmac-sha1" } else { "hmac-md5" };
+        let other = if mnemonic == "hmac-md5" { "hmac-sha1" } else { "hmac-md5" };
         for refused in [add.to_vec(), [&add[..], &["--allow-weak", other]].concat()] {
             let output = cluster.run(&refused);
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(!output.status.success() && said.contains(&format!("{word} is weak (RFC 8945 6)")), "{said}");
-            assert!(said.contains(&format!("--allow-weak {word}")), "{said}");
+            let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(
+                !output.status.success() && printed.contains(&format!("{mnemonic} is weak (RFC 8945 6)")),
+                "{printed}"
+            );
+            assert!(printed.contains(&format!("--allow-weak {mnemonic}")), "{printed}");
         }
-        let output = cluster.run(&[&add[..], &["--allow-weak", word]].concat());
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success() && said.contains(&format!("warning: {word} is weak")), "{said}");
-        assert!(done(&cluster, &["key", "list"]).contains(&format!("key {key_name}. {word} (weak): update")));
+        let output = cluster.run(&[&add[..], &["--allow-weak", mnemonic]].concat());
+        let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() && printed.contains(&format!("warning: {mnemonic} is weak")), "{printed}");
+        assert!(cluster.done(&["key", "list"]).contains(&format!("key {key_name}. {mnemonic} (weak): update")));
 
         let key = ClientKey::new(name(&key_name).as_ref(), algorithm, &[7; 32]).unwrap();
         let message = MessageBuilder::update(9, name("example.test.").as_ref())
@@ -80,13 +78,13 @@ fn a_key_of_a_weak_algorithm_is_taken_only_where_it_is_named() {
         let message = sign(&key, message, 0);
         let response = exchange(Transport::Udp, cluster.dns(1), &message, Duration::from_secs(5)).unwrap();
         let expected = format!("NOERROR, question, tsig noerror, mac of {}", algorithm.mac_bytes());
-        assert_eq!(describe(&message, &response), expected, "{word}");
+        assert_eq!(describe(&message, &response), expected, "{mnemonic}");
         if has_nsupdate {
-            let lines = format!("zone example.test.\nupdate add {word}.example.test. 60 A 192.0.2.2\nsend\n");
-            nsupdate(cluster.dns(2), &file, &lines).unwrap_or_else(|error| panic!("{word}: {error}"));
+            let lines = format!("zone example.test.\nupdate add {mnemonic}.example.test. 60 A 192.0.2.2\nsend\n");
+            nsupdate(cluster.dns(2), &file, &lines).unwrap_or_else(|error| panic!("{mnemonic}: {error}"));
         }
     }
-    // No weak key is made, and the API accepts none without `allow_weak`.
+    // The command makes no key with a weak algorithm, and the API accepts none without `allow_weak`.
     let made = cluster.run(&["key", "add", "new", "--algorithm", "hmac-sha1", "--update"]);
     assert!(String::from_utf8_lossy(&made.stderr).contains("hmac-sha1 is weak"));
 }
@@ -105,17 +103,17 @@ fn short_secrets_are_refused_or_warned_of() {
         let output = cluster.run(&[&["key", "add", "--file", &file(bytes), "--update"], more].concat());
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
-    let (code, said) = add(15, &[]);
-    assert_eq!(code, Some(3), "{said}");
-    assert!(said.contains("its secret has 15 bytes") && said.contains("--allow-short-secret"), "{said}");
-    let (code, said) = add(15, &["--allow-short-secret"]);
+    let (code, printed) = add(15, &[]);
+    assert_eq!(code, Some(3), "{printed}");
+    assert!(printed.contains("its secret has 15 bytes") && printed.contains("--allow-short-secret"), "{printed}");
+    let (code, printed) = add(15, &["--allow-short-secret"]);
     assert_eq!(
-        (code, said.contains("warning: the secret has 15 bytes, so it can be guessed")),
+        (code, printed.contains("warning: the secret has 15 bytes, so it can be guessed")),
         (Some(0), true),
-        "{said}"
+        "{printed}"
     );
-    let (code, said) = add(16, &[]);
-    assert_eq!((code, said.contains("for hmac-sha256 use 32")), (Some(0), true), "{said}");
+    let (code, printed) = add(16, &[]);
+    assert_eq!((code, printed.contains("for hmac-sha256 use 32")), (Some(0), true), "{printed}");
     assert_eq!(add(32, &[]), (Some(0), String::new()));
     // The node's API refuses it too.
     let body = format!(r#"{{"name":"raw","algorithm":"hmac-sha256","secret":"{}"}}"#, "AAAA");
@@ -129,28 +127,28 @@ fn a_key_that_a_rule_names_is_not_granted_nothing() {
     let cluster = Cluster::start("named-keys", 1, &[]);
     let rules = cluster.dir.join("rules");
     std::fs::write(&rules, "grant ruled zonesub A;\n").unwrap();
-    done(&cluster, &["policy", "set", "example.test", rules.to_str().unwrap()]);
+    cluster.done(&["policy", "set", "example.test", rules.to_str().unwrap()]);
     let add = |name: &str| String::from_utf8_lossy(&cluster.run(&["key", "add", name]).stderr).into_owned();
     assert!(add("alone").contains("has no grants"));
-    let said = add("ruled");
-    assert!(!said.contains("has no grants"), "{said}");
-    let listed = done(&cluster, &["key", "list"]);
+    let printed = add("ruled");
+    assert!(!printed.contains("has no grants"), "{printed}");
+    let listed = cluster.done(&["key", "list"]);
     let line = |name: &str| listed.lines().find(|line| line.contains(name)).unwrap_or_default().to_owned();
     assert!(line(" ruled.").ends_with("the rules of example.test."), "{listed}");
     assert!(line(" alone.").ends_with("no grants"), "{listed}");
 }
 
 #[test]
-fn a_secret_is_shown_to_who_asks_for_it_and_that_is_written_down() {
+fn showing_a_secret_is_written_to_the_audit_log() {
     let cluster = Cluster::start("shown-keys", 1, &[]);
-    let first = done(&cluster, &["key", "add", "shown", "--update"]);
-    assert_eq!(done(&cluster, &["key", "show", "shown", "--secret"]), first);
-    // Without saying so it is not shown, nor by any other command.
+    let first = cluster.done(&["key", "add", "shown", "--update"]);
+    assert_eq!(cluster.done(&["key", "show", "shown", "--secret"]), first);
+    // Without `--secret` the command does not show it. No other command shows it either.
     assert!(!cluster.run(&["key", "show", "shown"]).status.success());
     let secret = first.split('"').nth(3).unwrap();
-    assert!(!done(&cluster, &["key", "list"]).contains(secret));
-    let second = done(&cluster, &["key", "roll", "shown"]);
-    let both = done(&cluster, &["key", "show", "shown", "--secret"]);
+    assert!(!cluster.done(&["key", "list"]).contains(secret));
+    let second = cluster.done(&["key", "roll", "shown"]);
+    let both = cluster.done(&["key", "show", "shown", "--secret"]);
     assert!(both.starts_with(&second) && both.contains(secret), "{both}");
     let unknown = cluster.run(&["key", "show", "nobody", "--secret"]);
     assert!(!unknown.status.success());
@@ -163,7 +161,7 @@ fn a_secret_is_shown_to_who_asks_for_it_and_that_is_written_down() {
     assert!(!audit.contains(secret));
 }
 
-/// Whether a file has these bytes.
+/// Whether a file contains these bytes.
 fn has(file: &Path, bytes: &[u8]) -> bool {
     std::fs::read(file).unwrap().windows(bytes.len()).any(|window| window == bytes)
 }
@@ -176,13 +174,13 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
 #[test]
 fn no_file_has_a_secret_in_clear() {
     let cluster = Cluster::start("sealed-keys", 1, &[]);
-    let made = done(&cluster, &["key", "add", "sealed-key", "--update"]);
+    let made = cluster.done(&["key", "add", "sealed-key", "--update"]);
     let text = made.split('"').nth(3).unwrap();
     let secret = data_encoding::BASE64.decode(text.as_bytes()).unwrap();
     let backup = cluster.dir.join("all.backup");
-    done(&cluster, &["cluster", "backup", backup.to_str().unwrap()]);
+    cluster.done(&["cluster", "backup", backup.to_str().unwrap()]);
     let files: Vec<PathBuf> = files_below(&cluster.dir).into_iter().filter(|file| file.is_file()).collect();
-    // The key is in them: in the log, and in the backup.
+    // The log and the backup contain the key.
     let naming: Vec<_> = files.iter().filter(|file| has(file, b"sealed-key")).collect();
     assert!(naming.contains(&&backup) && naming.len() > 1, "{naming:?} of {files:?}");
     for file in &files {

@@ -1,6 +1,6 @@
 //! A log output that fails or blocks loses log lines, and never stops the node.
 
-use crate::support::cluster::{CATAMARAN, Cluster, PATIENCE, Scratch, kill, wait_for};
+use crate::support::cluster::{CATAMARAN, Cluster, KillOnDrop, PATIENCE, Scratch, kill, wait_for};
 use crate::support::dns::{Transport, exchange};
 use crate::support::message::{name, sign};
 use crate::support::nodes::{Nodes, config};
@@ -9,7 +9,7 @@ use crate::updates::{Stream, add, assert_on_every_node, is_there, rcode, socket}
 use std::fs::{File, OpenOptions};
 use std::io::{PipeReader, PipeWriter, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use tsig::client::ClientKey;
 use wire::Rtype;
 use wire::builder::MessageBuilder;
@@ -19,7 +19,7 @@ const PIPE_BYTES: usize = 64 << 10;
 /// Block size of the small file system, in bytes.
 const PAGE_BYTES: usize = 4 << 10;
 
-/// Checks that the node takes an update, answers queries and its API, counts lost lines, and stops in order.
+/// Checks that the node executes an update, answers queries and API requests, counts lost log lines, and stops cleanly.
 fn assert_goes_on_without_a_log(name: &str, stderr: impl Into<Stdio>) {
     let mut cluster = Cluster::start(name, 1, &[]);
     assert_eq!(cluster.end("TERM"), Some(0));
@@ -147,7 +147,7 @@ fn a_node_whose_disk_and_log_output_are_full_goes_on() {
             number += 1;
             let message = large(&key, number);
             let response = exchange(Transport::Tcp, cluster.dns(1), &message, PATIENCE).unwrap();
-            // SERVFAIL: node 3 leads, and hands over.
+            // SERVFAIL: node 3 leads, and transfers the leadership.
             assert!([0, 2].contains(&rcode(&message, &response)));
         }
         is_disk_full(&cluster, 3).then_some(())
@@ -165,7 +165,7 @@ fn a_node_whose_disk_and_log_output_are_full_goes_on() {
 }
 
 #[test]
-fn a_cluster_of_up_goes_on_when_there_is_room_on_its_disk() {
+fn a_cluster_of_up_continues_when_its_disk_has_room_again() {
     let mut cluster = Cluster::start("up-full", 3, &[]);
     assert_eq!(cluster.end("TERM"), Some(0));
     let disk = match SmallDisk::make(&cluster.dir, "640M") {
@@ -204,16 +204,6 @@ fn stalled_pipe() -> (PipeReader, PipeWriter) {
     (reader, writer)
 }
 
-/// A process that is killed at the end of the test.
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn up_starts_and_stops_its_nodes_when_the_readers_of_its_output_stall() {
     let mut cluster = Cluster::start("up-stalled", 3, &[]);
@@ -226,7 +216,7 @@ fn up_starts_and_stops_its_nodes_when_the_readers_of_its_output_stall() {
         .stdout(out)
         .stderr(err)
         .spawn()
-        .map(Killed)
+        .map(KillOnDrop)
         .unwrap();
     cluster.settle();
     // Not node 1, because `up` may be setting up the cluster through it.
@@ -240,7 +230,7 @@ fn up_starts_and_stops_its_nodes_when_the_readers_of_its_output_stall() {
 }
 
 #[test]
-fn commands_end_well_when_their_reader_is_gone_and_say_when_a_disk_is_full() {
+fn commands_exit_quietly_without_a_reader_and_report_a_full_disk() {
     let cluster = Cluster::start("no-reader", 1, &[]);
     let scratch = Scratch::new("no-reader");
     let dir = scratch.path().join("made");
@@ -255,9 +245,9 @@ fn commands_end_well_when_their_reader_is_gone_and_say_when_a_disk_is_full() {
     assert_eq!(run(&init, gone()), (Some(0), String::new()));
     let at = cluster.dir.to_str().unwrap();
     assert_eq!(run(&["status", "--dir", at], gone()), (Some(0), String::new()));
-    let (code, said) = run(&["status", "--dir", at], full());
-    assert!(code == Some(1) && said.starts_with("error: cannot print the output\n"), "{code:?} {said}");
+    let (code, printed) = run(&["status", "--dir", at], full());
+    assert!(code == Some(1) && printed.starts_with("error: cannot print the output\n"), "{code:?} {printed}");
     // A token that is not printed is lost, so this is an error.
-    let (code, said) = run(&["cluster", "add", "--dir", at], gone());
-    assert!(code == Some(1) && said.starts_with("error: cannot print the output\n"), "{code:?} {said}");
+    let (code, printed) = run(&["cluster", "add", "--dir", at], gone());
+    assert!(code == Some(1) && printed.starts_with("error: cannot print the output\n"), "{code:?} {printed}");
 }

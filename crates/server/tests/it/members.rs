@@ -1,4 +1,4 @@
-//! Learners, votes and the leadership, by the commands of an operator.
+//! Learners, votes and the leadership, with an operator's commands.
 
 use crate::support::cluster::{CATAMARAN, Cluster, kill, wait_for};
 use crate::support::dns::{Transport, exchange};
@@ -34,13 +34,13 @@ impl Joined {
         let [dns, peer, api] = [0, 1, 2].map(|offset| SocketAddr::from(([127, 0, 0, 1], port + offset)));
         let dir: PathBuf = cluster.dir.join(format!("joined-{id}"));
         let joined = Command::new(CATAMARAN)
-            .args(["join", "--token", token, "--dir", dir.to_str().unwrap()])
+            .args(["join", "--token", token.trim(), "--dir", dir.to_str().unwrap()])
             .args(["--dns", &dns.to_string(), "--peer", &peer.to_string(), "--api", &api.to_string()])
             .stdin(Stdio::null())
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&joined.stdout).into_owned();
-        assert!(said.contains(&format!("joined as node {id}")), "{}", String::from_utf8_lossy(&joined.stderr));
+        let printed = String::from_utf8_lossy(&joined.stdout).into_owned();
+        assert!(printed.contains(&format!("joined as node {id}")), "{}", String::from_utf8_lossy(&joined.stderr));
         let config = dir.join(format!("node-{id}/catamaran.toml"));
         Self { child: Self::serve(&config), config, dns, api }
     }
@@ -54,7 +54,7 @@ impl Joined {
             .unwrap()
     }
 
-    /// kill -9, and it starts again.
+    /// Kills the node with `kill -9` and starts it again.
     pub(crate) fn restart(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -76,21 +76,19 @@ impl Joined {
     }
 }
 
-/// Runs a command of `cluster`, which must do; gives what it printed.
+/// Runs a command of `cluster` that must succeed. Returns its output.
 fn done(cluster: &Cluster, words: &[&str]) -> String {
-    let output = cluster.run(&[&["cluster"], words].concat());
-    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    cluster.done(&[&["cluster"], words].concat()).trim().to_owned()
 }
 
-/// Runs one that must be refused; gives its exit code and what it said.
+/// Runs a command that must be refused. Returns its exit code and output.
 fn refused(cluster: &Cluster, words: &[&str]) -> (Option<i32>, String) {
     let output = cluster.run(&[&["cluster"], words].concat());
     assert!(!output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stdout));
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// Numbers of the members in a role, as the table of `cluster status` has them.
+/// Numbers of the members with this role in the table of `cluster status`.
 fn in_role(cluster: &Cluster, role: &str) -> Vec<u64> {
     let table = done(cluster, &["status"]);
     let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
@@ -107,8 +105,8 @@ fn tokens_are_listed_and_revoked() {
     assert!(listed.contains("voter") && listed.contains("expires in 60 min"), "{listed}");
     let id = listed.split_whitespace().next().unwrap();
     assert!(!token.contains(id), "{id}");
-    let (code, said) = refused(&cluster, &["revoke-token", "0123456789ab"]);
-    assert_eq!((code, said.contains("there is no unused token with this id")), (Some(5), true), "{said}");
+    let (code, printed) = refused(&cluster, &["revoke-token", "0123456789ab"]);
+    assert_eq!((code, printed.contains("there is no unused token with this id")), (Some(5), true), "{printed}");
     assert_eq!(done(&cluster, &["revoke-token", id]), format!("token {id} revoked"));
     let port = free_ports(3);
     let [dns, peer, api] = [0, 1, 2].map(|offset| format!("127.0.0.1:{}", port + offset));
@@ -139,36 +137,36 @@ fn a_learner_answers_and_replaces_a_dead_node() {
     let status = wait_for("its status", || joined.status().filter(|status| status["serving"] == "yes"));
     let member = status["members"].as_array().unwrap().iter().find(|member| member["node"] == 4).unwrap().clone();
     assert_eq!((&member["role"], &member["voter"]), (&"learner".into(), &false.into()));
-    // Who has a vote cannot take another's place, and a learner that is none of the cluster neither.
+    // A voter cannot replace another node. Neither can a learner that is not a member.
     let leader = cluster.leader();
     let gone = leader % 3 + 1;
     let other = 6 - leader - gone;
     let (gone_text, other_text) = (gone.to_string(), other.to_string());
-    let (code, said) = refused(&cluster, &["replace", &gone_text, &other_text]);
-    assert_eq!((code, said.contains("has a vote")), (Some(5), true), "{said}");
-    let (code, said) = refused(&cluster, &["replace", &gone_text, "9"]);
-    assert_eq!((code, said.contains("there is no such node")), (Some(5), true), "{said}");
+    let (code, printed) = refused(&cluster, &["replace", &gone_text, &other_text]);
+    assert_eq!((code, printed.contains("has a vote")), (Some(5), true), "{printed}");
+    let (code, printed) = refused(&cluster, &["replace", &gone_text, "9"]);
+    assert_eq!((code, printed.contains("there is no such node")), (Some(5), true), "{printed}");
 
     kill("KILL", cluster.pid(gone).unwrap());
     cluster.wait_for_line(&format!("node {gone} exited"));
-    // With one of three dead no other vote may go, once the leader has noticed.
+    // With one of three nodes dead, no other vote can be removed once the leader has noticed.
     wait_for("the leader to miss it", || {
         let status = cluster.status(leader)?;
         let members = status["members"].as_array()?;
         let heard_ms = members.iter().find(|member| member["node"] == gone)?["heard_ms"].as_u64()?;
         (heard_ms > 2_000).then_some(())
     });
-    let (_, said) = refused(&cluster, &["demote", &other_text]);
-    assert!(said.contains("no majority answers"), "{said}");
-    let said = done(&cluster, &["replace", &gone_text, "4"]);
-    assert!(said.starts_with(&format!("node 4 now votes instead of node {gone}")), "{said}");
+    let (_, printed) = refused(&cluster, &["demote", &other_text]);
+    assert!(printed.contains("no majority answers"), "{printed}");
+    let printed = done(&cluster, &["replace", &gone_text, "4"]);
+    assert!(printed.starts_with(&format!("node 4 now votes instead of node {gone}")), "{printed}");
     let table = done(&cluster, &["status"]);
-    assert!(table.contains("3 voters of which 1 may fail"), "{table}");
+    assert!(table.contains("3 voters (1 may fail)"), "{table}");
     assert!(
         in_role(&cluster, "learner").is_empty() && !table.lines().any(|line| line.starts_with(&gone_text)),
         "{table}"
     );
-    // Its vote counts: without the other node, leader and it are a majority.
+    // The new vote counts: without the other node, it is a majority together with the leader.
     kill("KILL", cluster.pid(other).unwrap());
     cluster.wait_for_line(&format!("node {other} exited"));
     let added = cluster.run(&["key", "add", "late", "--update", "--zone", "example.test"]);
@@ -183,18 +181,18 @@ fn votes_and_the_leadership_move_by_command() {
     let to = leader % 3 + 1;
     assert_eq!(done(&cluster, &["transfer-leader", &to.to_string()]), format!("node {to} is the leader"));
     wait_for("the others to know it", || (cluster.leader() == to).then_some(()));
-    let said = done(&cluster, &["transfer-leader"]);
-    let leader = said.strip_prefix("node ").and_then(|rest| rest.strip_suffix(" is the leader")).unwrap().to_owned();
+    let printed = done(&cluster, &["transfer-leader"]);
+    let leader = printed.strip_prefix("node ").and_then(|rest| rest.strip_suffix(" is the leader")).unwrap().to_owned();
     assert_ne!(leader, to.to_string());
-    let (code, said) = refused(&cluster, &["transfer-leader", "9"]);
-    assert_eq!((code, said.contains("there is no such node")), (Some(5), true), "{said}");
-    // A leader that is to lose its vote hands over first, and the command waits for that.
+    let (code, printed) = refused(&cluster, &["transfer-leader", "9"]);
+    assert_eq!((code, printed.contains("there is no such node")), (Some(5), true), "{printed}");
+    // A leader that is to lose its vote first transfers the leadership, and the command waits for that.
     assert_eq!(done(&cluster, &["demote", &leader]), format!("node {leader} is now a learner"));
     assert_eq!(done(&cluster, &["demote", &leader]), format!("node {leader} was already a learner"));
     assert_eq!(in_role(&cluster, "learner"), [leader.parse::<u64>().unwrap()]);
     assert_eq!(done(&cluster, &["promote", &leader]), format!("node {leader} is now a voter"));
     let table = done(&cluster, &["status"]);
-    assert!(table.contains("3 voters of which 1 may fail"), "{table}");
+    assert!(table.contains("3 voters (1 may fail)"), "{table}");
     let json: serde_json::Value = serde_json::from_str(&done(&cluster, &["status", "--json"])).unwrap();
     assert_eq!((json["members"].as_array().unwrap().len(), &json["role"]), (3, &"leader".into()));
 }

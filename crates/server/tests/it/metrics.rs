@@ -1,4 +1,4 @@
-//! The page of metrics, as Prometheus reads it, and what the documents say of it.
+//! The metrics page, as Prometheus parses it, and its documentation.
 
 use crate::support::cluster::Cluster;
 use crate::support::dns::{Transport, exchange};
@@ -9,8 +9,8 @@ use std::time::Duration;
 use wire::builder::MessageBuilder;
 use wire::number::Rtype;
 
-/// Families of a page: their kind, and their series with values. Panics where the page breaks a rule of the format
-/// (version 0.0.4) or of Prometheus' naming.
+/// The metric families of a page: their kind, and their series with values. Panics if the page violates the format
+/// (version 0.0.4) or Prometheus' naming rules.
 fn families(page: &str) -> BTreeMap<String, (String, Vec<(String, f64)>)> {
     let mut families: BTreeMap<String, (String, Vec<(String, f64)>)> = BTreeMap::new();
     let mut helped = String::new();
@@ -52,7 +52,7 @@ fn families(page: &str) -> BTreeMap<String, (String, Vec<(String, f64)>)> {
 }
 
 #[test]
-fn the_page_is_as_prometheus_wants_it_and_counts_each_message_once() {
+fn the_metrics_page_is_valid_and_counts_each_message_once() {
     let cluster = Cluster::start("metrics", 1, &[]);
     let sum = |family: &str| -> f64 {
         let page = http::get(cluster.api(1), "/metrics").unwrap();
@@ -71,7 +71,7 @@ fn the_page_is_as_prometheus_wants_it_and_counts_each_message_once() {
             exchange(transport, cluster.dns(1), message, Duration::from_secs(5)).unwrap();
         }
     }
-    // A message that the update threads answer is one message still. (The same bytes again are, too.)
+    // A message answered by the update threads counts once. A repeat of the same bytes counts again.
     assert_eq!(sum("catamaran_requests_total") - before.0, 6.0);
     assert_eq!(sum("catamaran_responses_total") - before.1, 6.0);
 }

@@ -3,7 +3,7 @@
 use crate::support::cluster::{CATAMARAN, Cluster, Scratch, kill, wait_for};
 use crate::support::dns::{Transport, exchange};
 use crate::support::http;
-use crate::support::nodes::{Nodes, cluster_of_nodes, said};
+use crate::support::nodes::{Nodes, cluster_of_nodes, log_of};
 use crate::support::ports::free_ports;
 use crate::support::tools::forbidden;
 use crate::updates::{Stream, add, rcode};
@@ -13,9 +13,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// The address of node `of` according to node `asked`.
-fn address(cluster: &Cluster, asked: u64, of: u64) -> Option<String> {
-    let status = cluster.status(asked)?;
+/// The address of node `of` according to node `queried`.
+fn address(cluster: &Cluster, queried: u64, of: u64) -> Option<String> {
+    let status = cluster.status(queried)?;
     let member = status["members"].as_array()?.iter().find(|member| member["node"] == of)?.clone();
     Some(member["address"].as_str()?.to_owned())
 }
@@ -31,8 +31,8 @@ fn configure_peer(cluster: &Cluster, id: u64, key: &str, value: &str) {
 }
 
 fn everyone_knows(cluster: &Cluster, of: u64, new: &str) {
-    for asked in cluster.ids() {
-        wait_for("the new address", || (address(cluster, asked, of)? == new).then_some(()));
+    for queried in cluster.ids() {
+        wait_for("the new address", || (address(cluster, queried, of)? == new).then_some(()));
     }
 }
 
@@ -45,7 +45,7 @@ fn takes_updates(cluster: &Cluster, through: u64, owner: &str) {
 }
 
 #[test]
-fn a_node_that_starts_at_another_address_tells_the_others() {
+fn a_node_that_starts_at_another_address_announces_it() {
     let (cluster, mut nodes) = cluster_of_nodes("moves-one");
     let leader = nodes.leader(&cluster);
     let moved = leader % 3 + 1;
@@ -62,12 +62,12 @@ fn a_node_that_starts_at_another_address_tells_the_others() {
             assert_eq!(text.matches(&old).count(), 2, "{text}");
             std::fs::write(&file, text.replace(&old, &new)).unwrap();
         }
-        nodes.start_heard(&cluster, id);
+        nodes.start_logged(&cluster, id);
         everyone_knows(&cluster, id, &new);
         cluster.settle();
         takes_updates(&cluster, id, &format!("moved-{id}.example.test."));
     }
-    assert!(said(&cluster, moved).contains("this node has moved"), "{}", said(&cluster, moved));
+    assert!(log_of(&cluster, moved).contains("this node has moved"), "{}", log_of(&cluster, moved));
     let audit = std::fs::read_to_string(cluster.dir.join(format!("node-{leader}/data.audit"))).unwrap();
     assert!(audit.contains("cluster move"), "{audit}");
 }
@@ -82,12 +82,12 @@ fn all_nodes_at_new_addresses_find_each_other_with_one_hint() {
     for id in cluster.ids() {
         configure_peer(&cluster, id, "listen", &new(id));
     }
-    nodes.start_heard(&cluster, 2);
-    nodes.start_heard(&cluster, 3);
+    nodes.start_logged(&cluster, 2);
+    nodes.start_logged(&cluster, 3);
     let guide = include_str!("../../../../docs/how-to/replace-a-node.md");
     assert!(guide.contains("--peer-address 2=10.1.0.2:5380 --peer-address 3=10.1.0.3:5380"));
-    let told = [2, 3].map(|id| ["--peer-address".to_owned(), format!("{id}={}", new(id))]).concat();
-    nodes.start_told(&cluster, 1, &told);
+    let arguments = [2, 3].map(|id| ["--peer-address".to_owned(), format!("{id}={}", new(id))]).concat();
+    nodes.start_with_arguments(&cluster, 1, &arguments);
     cluster.ids().for_each(|id| everyone_knows(&cluster, id, &new(id)));
     cluster.settle();
     // The state now has the new addresses.
@@ -104,7 +104,7 @@ fn a_node_that_was_away_while_the_others_moved_is_found_by_them_and_finds_them()
     let new = |id: u64| format!("127.0.0.1:{}", port + id as u16);
     [1, 2].into_iter().for_each(|id| configure_peer(&cluster, id, "listen", &new(id)));
     nodes.start(&cluster, 2);
-    nodes.start_told(&cluster, 1, &["--peer-address".to_owned(), format!("2={}", new(2))]);
+    nodes.start_with_arguments(&cluster, 1, &["--peer-address".to_owned(), format!("2={}", new(2))]);
     takes_updates(&cluster, 2, "without-three.example.test.");
     // The node has wrong addresses for the others. Its own address is unchanged.
     nodes.start(&cluster, 3);
@@ -114,7 +114,7 @@ fn a_node_that_was_away_while_the_others_moved_is_found_by_them_and_finds_them()
 }
 
 #[test]
-fn nodes_with_names_find_each_other_wherever_the_names_lead() {
+fn nodes_find_each_other_by_name_after_their_addresses_change() {
     let is_allowed = Command::new("unshare").args(["--mount", "true"]).status().is_ok_and(|status| status.success());
     if !is_allowed {
         forbidden("making a mount namespace");
@@ -129,7 +129,7 @@ fn nodes_with_names_find_each_other_wherever_the_names_lead() {
         std::fs::write(&hosts, cluster.ids().map(line).collect::<String>()).unwrap();
     };
     let name = |id: u64| format!("ns{id}.catamaran.test:{}", port + id as u16);
-    let place = |cluster: &Cluster, id: u64, net: u8| {
+    let assign_address = |cluster: &Cluster, id: u64, net: u8| {
         configure_peer(cluster, id, "listen", &format!("127.9.{net}.{id}:{}", port + id as u16));
         configure_peer(cluster, id, "advertise", &name(id));
     };
@@ -139,7 +139,7 @@ fn nodes_with_names_find_each_other_wherever_the_names_lead() {
     cluster.settle();
     for id in cluster.ids() {
         nodes.stop(id);
-        place(&cluster, id, 1);
+        assign_address(&cluster, id, 1);
         nodes.start_with_hosts(&cluster, id, &hosts);
         everyone_knows(&cluster, id, &name(id));
     }
@@ -147,7 +147,7 @@ fn nodes_with_names_find_each_other_wherever_the_names_lead() {
     // All addresses change while all nodes are off, without --peer-address.
     cluster.ids().for_each(|id| nodes.stop(id));
     write_hosts(2);
-    cluster.ids().for_each(|id| place(&cluster, id, 2));
+    cluster.ids().for_each(|id| assign_address(&cluster, id, 2));
     cluster.ids().for_each(|id| nodes.start_with_hosts(&cluster, id, &hosts));
     cluster.settle();
     takes_updates(&cluster, 3, "named.example.test.");
@@ -156,7 +156,7 @@ fn nodes_with_names_find_each_other_wherever_the_names_lead() {
         nodes.stop(id);
         let text = std::fs::read_to_string(&hosts).unwrap();
         std::fs::write(&hosts, text.replace(&format!("127.9.2.{id} "), &format!("127.9.3.{id} "))).unwrap();
-        place(&cluster, id, 3);
+        assign_address(&cluster, id, 3);
         nodes.start_with_hosts(&cluster, id, &hosts);
         takes_updates(&cluster, id, &format!("again-{id}.example.test."));
     }
@@ -165,38 +165,38 @@ fn nodes_with_names_find_each_other_wherever_the_names_lead() {
     }
 }
 
-fn member(cluster: &Cluster, asked: u64, of: u64) -> Option<Value> {
-    cluster.status(asked)?["members"].as_array()?.iter().find(|member| member["node"] == of).cloned()
+fn member(cluster: &Cluster, queried: u64, of: u64) -> Option<Value> {
+    cluster.status(queried)?["members"].as_array()?.iter().find(|member| member["node"] == of).cloned()
 }
 
 #[test]
 fn a_peer_that_cannot_be_reached_is_named_in_log_status_and_metrics() {
     let (cluster, mut nodes) = cluster_of_nodes("moves-named");
     let leader = nodes.leader(&cluster);
-    let (gone, asked) = (leader % 3 + 1, (leader + 1) % 3 + 1);
-    nodes.stop(asked);
-    nodes.start_heard(&cluster, asked);
+    let (gone, queried) = (leader % 3 + 1, (leader + 1) % 3 + 1);
+    nodes.stop(queried);
+    nodes.start_logged(&cluster, queried);
     cluster.settle();
-    let connected = |peer: u64| cluster.metric(asked, &format!("catamaran_peer_connected{{peer=\"{peer}\"}}"));
+    let connected = |peer: u64| cluster.metric(queried, &format!("catamaran_peer_connected{{peer=\"{peer}\"}}"));
     wait_for("both peers", || (connected(gone) == 1 && connected(leader) == 1).then_some(()));
-    let old = address(&cluster, asked, gone).unwrap();
+    let old = address(&cluster, queried, gone).unwrap();
     nodes.stop(gone);
-    let lost = wait_for("a word on it", || {
+    let lost = wait_for("the status to name it", || {
         // The first attempt may still meet the process while it ends.
-        let lost = member(&cluster, asked, gone)?.get("unreachable").cloned()?;
+        let lost = member(&cluster, queried, gone)?.get("unreachable").cloned()?;
         lost["why"].as_str()?.contains("refused").then_some(lost)
     });
     assert_eq!(lost["address"], old.as_str());
     assert!(connected(gone) == 0 && connected(leader) == 1);
     let line = wait_for("a line in the log", || {
-        said(&cluster, asked).lines().find(|line| line.contains("cannot connect to a peer")).map(str::to_owned)
+        log_of(&cluster, queried).lines().find(|line| line.contains("cannot connect to a peer")).map(str::to_owned)
     });
     assert!(line.contains("WARN") && line.contains(&old), "{line}");
     let text = |cluster: &Cluster| String::from_utf8(cluster.run(&["cluster", "status"]).stdout).unwrap();
     assert!(text(&cluster).contains(&format!("cannot connect to node {gone} at {old}")), "{}", text(&cluster));
     nodes.start(&cluster, gone);
-    wait_for("its end", || member(&cluster, asked, gone)?["unreachable"].is_null().then_some(()));
-    wait_for("a line", || said(&cluster, asked).contains("can be reached again").then_some(()));
+    wait_for("its end", || member(&cluster, queried, gone)?["unreachable"].is_null().then_some(()));
+    wait_for("a line", || log_of(&cluster, queried).contains("can be reached again").then_some(()));
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn an_administrator_moves_a_node_by_hand() {
     let new = old.replace("127.0.0.1", "localhost");
     let run = |words: &[&str]| {
         let output = cluster.run(words);
-        (output.status.code(), [output.stdout, output.stderr].map(|said| String::from_utf8(said).unwrap()).concat())
+        (output.status.code(), [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat())
     };
     let (code, text) = run(&["cluster", "move", "2", &new]);
     assert_eq!((code, &*text), (Some(0), &*format!("other nodes now connect to node 2 at {new}\n")));
@@ -246,29 +246,29 @@ fn a_node_is_found_at_its_configured_address_while_the_state_has_a_wrong_one() {
     cluster.ids().for_each(|id| nodes.start(&cluster, id));
     cluster.settle();
     let leader = nodes.leader(&cluster);
-    let (lost, asked) = (leader % 3 + 1, (leader + 1) % 3 + 1);
-    let (old, nobody) = (address(&cluster, asked, lost).unwrap(), format!("127.0.0.1:{}", free_ports(1)));
+    let (lost, queried) = (leader % 3 + 1, (leader + 1) % 3 + 1);
+    let (old, nobody) = (address(&cluster, queried, lost).unwrap(), format!("127.0.0.1:{}", free_ports(1)));
     let moved = cluster.run(&["cluster", "move", &lost.to_string(), &nobody, "--force"]);
     assert!(moved.status.success(), "{moved:?}");
     everyone_knows(&cluster, lost, &nobody);
     // The log and the configuration of the node that restarts must not have the right address.
-    let before = cluster.metric(asked, "catamaran_raft_applied_index");
-    let stream = Stream::start(&cluster, asked, "moved");
+    let before = cluster.metric(queried, "catamaran_raft_applied_index");
+    let stream = Stream::start(&cluster, queried, "moved");
     wait_for("a checkpoint", || {
-        (cluster.metric(asked, "catamaran_raft_checkpoint_index") > before + 100).then_some(())
+        (cluster.metric(queried, "catamaran_raft_checkpoint_index") > before + 100).then_some(())
     });
     stream.finish();
-    nodes.stop(asked);
-    cluster.configure(asked, &old, &nobody);
+    nodes.stop(queried);
+    cluster.configure(queried, &old, &nobody);
     let found = |cluster: &Cluster| {
         cluster.settle();
         let series = format!("catamaran_peer_connected{{peer=\"{lost}\"}}");
-        wait_for("a connection to the node", || (cluster.metric(asked, &series) == 1).then_some(()));
+        wait_for("a connection to the node", || (cluster.metric(queried, &series) == 1).then_some(()));
     };
-    nodes.start(&cluster, asked);
+    nodes.start(&cluster, queried);
     found(&cluster);
-    [lost, asked].into_iter().for_each(|id| nodes.stop(id));
-    [lost, asked].into_iter().for_each(|id| nodes.start(&cluster, id));
+    [lost, queried].into_iter().for_each(|id| nodes.stop(id));
+    [lost, queried].into_iter().for_each(|id| nodes.start(&cluster, id));
     found(&cluster);
     everyone_knows(&cluster, lost, &nobody);
     takes_updates(&cluster, lost, "found.example.test.");
@@ -277,8 +277,8 @@ fn a_node_is_found_at_its_configured_address_while_the_state_has_a_wrong_one() {
 /// Runs a command of the program; returns its exit code and output.
 fn catamaran(arguments: &[&str]) -> (Option<i32>, String) {
     let output = Command::new(CATAMARAN).args(arguments).output().unwrap();
-    let said = [output.stdout, output.stderr].map(|said| String::from_utf8(said).unwrap()).concat();
-    (output.status.code(), said)
+    let printed = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+    (output.status.code(), printed)
 }
 
 /// A node that is killed at the end of the test.
@@ -309,8 +309,8 @@ fn a_cluster_is_made_and_joined_by_names() {
     let unreachable = catamaran(&["init", "--dir", &first, "--dns", &at(0), "--peer", "0.0.0.0:1"]);
     assert!(unreachable.0 == Some(2) && unreachable.1.contains("--advertise"), "{unreachable:?}");
     let init = ["init", "--dir", &first, "--dns", &at(0), "--api", &at(1), "--peer", &format!("0.0.0.0:{}", port + 2)];
-    let (code, said) = catamaran(&[&init[..], &["--advertise", &name]].concat());
-    assert_eq!(code, Some(0), "{said}");
+    let (code, printed) = catamaran(&[&init[..], &["--advertise", &name]].concat());
+    assert_eq!(code, Some(0), "{printed}");
     let _first = Node::serve(&dir(1).join("node-1/catamaran.toml"));
     let api: SocketAddr = at(1).parse().unwrap();
     let member = |node: u64| -> Option<Value> {
@@ -319,12 +319,12 @@ fn a_cluster_is_made_and_joined_by_names() {
     };
     wait_for("the first node", || (member(1)?["address"] == name.as_str()).then_some(()));
     let token = wait_for("a token", || {
-        let (code, said) = catamaran(&["cluster", "add", "--dir", &first]);
-        (code == Some(0)).then(|| said.trim().to_owned())
+        let (code, printed) = catamaran(&["cluster", "add", "--dir", &first]);
+        (code == Some(0)).then(|| printed.trim().to_owned())
     });
     let join = ["join", "--token", &token, "--dir", &second, "--dns", &at(3), "--api", &at(4), "--peer", &other_name];
-    let (code, said) = catamaran(&join);
-    assert_eq!(code, Some(0), "{said}");
+    let (code, printed) = catamaran(&join);
+    assert_eq!(code, Some(0), "{printed}");
     let config = std::fs::read_to_string(dir(2).join("node-2/catamaran.toml")).unwrap();
     assert!(config.contains(&format!("advertise = \"{other_name}\"")), "{config}");
     let _second = Node::serve(&dir(2).join("node-2/catamaran.toml"));

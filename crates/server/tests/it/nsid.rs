@@ -1,4 +1,4 @@
-//! What a node tells of itself: nothing, unless its operator says so.
+//! A node identifies itself only if its operator configures an identifier.
 
 use crate::support::cluster::Cluster;
 use crate::support::dns::{SILENCE, Transport, exchange};
@@ -11,7 +11,7 @@ use wire::parse::Message;
 const NSID: u16 = 3;
 
 /// The identifier in the response to a client that asks for it (RFC 5001 2.1).
-fn told(cluster: &Cluster, transport: Transport) -> Option<Vec<u8>> {
+fn nsid_of(cluster: &Cluster, transport: Transport) -> Option<Vec<u8>> {
     let query = MessageBuilder::query(1, name("example.test.").as_ref(), Rtype::SOA);
     let query = query.edns(1_232, false).option(NSID, &[]).build();
     let response = exchange(transport, cluster.dns(1), &query, 10 * SILENCE).unwrap();
@@ -23,12 +23,12 @@ fn told(cluster: &Cluster, transport: Transport) -> Option<Vec<u8>> {
 fn nsid_is_sent_only_if_configured() {
     let mut cluster = Cluster::start("nsid", 1, &[]);
     for transport in [Transport::Udp, Transport::Tcp] {
-        assert_eq!(told(&cluster, transport), None);
+        assert_eq!(nsid_of(&cluster, transport), None);
     }
     cluster.end("TERM");
     cluster.configure(1, "udp_workers = 0", "udp_workers = 0\nnsid = \"east\"");
     cluster.resume(&[]);
     for transport in [Transport::Udp, Transport::Tcp] {
-        assert_eq!(told(&cluster, transport).as_deref(), Some(&b"east"[..]));
+        assert_eq!(nsid_of(&cluster, transport).as_deref(), Some(&b"east"[..]));
     }
 }

@@ -1,5 +1,5 @@
-//! A key that may write one name makes that name as large as it can, and changes it as often as it can: each change
-//! copies the name. What nodes keep in memory for it is bounded, and others do not notice.
+//! A key that may write one name makes that name as large as it can, and changes it as often as it can. Each change
+//! copies the name. The memory that nodes use for it is bounded, and other keys are not affected.
 
 use crate::fairness::key;
 use crate::support::cluster::{Cluster, Scratch, wait_for};
@@ -15,21 +15,21 @@ use wire::number::Rcode;
 const ZONE: &str = "example.test.";
 /// The only name that the attacker may write.
 const BIG: &str = "big.example.test.";
-/// Updates of 60 KB with which it fills the name: 4 MB, if it may.
+/// Updates of 60 KB that fill the name: 4 MB, if the cluster allows it.
 const FILLING: usize = 70;
-/// Bytes of the rdata of one record of these.
+/// Bytes of the rdata of one record in these updates.
 const RECORD_BYTES: usize = 2_000;
-/// Small updates to the large name: as many as the finding had, and as many as the time allows.
+/// Small updates to the large name: the number from the original report, and as many as the time allows.
 const FEW: usize = 600;
 const MANY: usize = 6_000;
-/// How long the attack may go on.
+/// Maximum duration of the attack.
 const ATTACK: Duration = Duration::from_secs(15);
-/// By so much a node may grow.
+/// Maximum growth of a node.
 const GROWTH_MAX: u64 = 64 << 20;
-/// Within this an update of another key is done, 99 of 100 times; ten times as much in a build without optimization.
+/// p99 of the updates of another key is within this limit, or ten times as much in a build without optimization.
 const P99_MAX: Duration = Duration::from_millis(if cfg!(debug_assertions) { 2_500 } else { 250 });
 
-/// A cluster with a key for the large name, and one for others.
+/// A cluster with a key for the large name, and a key for other names.
 fn start(test: &str) -> (Cluster, ClientKey, ClientKey) {
     let scratch = Scratch::new(test);
     let cluster = Cluster::start(test, 3, &[]);
@@ -41,14 +41,14 @@ fn start(test: &str) -> (Cluster, ClientKey, ClientKey) {
     (cluster, weak, other)
 }
 
-/// Rdata of which no two are equal.
+/// Rdata that is different for each number.
 fn rdata(number: usize, bytes: usize) -> Vec<u8> {
     let mut rdata = vec![0; bytes];
     rdata[..8].copy_from_slice(&(number as u64).to_be_bytes());
     rdata
 }
 
-/// Makes the name as large as the cluster lets it become; gives how many updates were done.
+/// Makes the name as large as the cluster allows. Returns the number of updates that were done.
 fn fill(client: &mut Pipeline<'_>) -> usize {
     let big = crate::support::message::name(BIG);
     let done = (0..FILLING).filter(|&number| {
@@ -62,7 +62,7 @@ fn fill(client: &mut Pipeline<'_>) -> usize {
     done.count()
 }
 
-/// Small changes of the large name, each of another record; ends early when the time is over.
+/// Small changes of the large name, each to another record. Ends early when the time is over.
 fn attack(client: &mut Pipeline<'_>, count: usize) -> usize {
     let start = Instant::now();
     let mut done = 0;
@@ -78,7 +78,7 @@ fn attack(client: &mut Pipeline<'_>, count: usize) -> usize {
     done
 }
 
-/// What another key meets while `attack` runs: how long each of its updates took.
+/// Sends updates of another key while `attack` runs. Returns the latency of each.
 fn beside(cluster: &Cluster, other: &ClientKey, attack: impl FnOnce() + Send) -> Vec<Duration> {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -110,7 +110,7 @@ fn terms(cluster: &Cluster) -> Vec<u64> {
     cluster.ids().map(|id| cluster.status(id).unwrap()["term"].as_u64().unwrap()).collect()
 }
 
-/// Runs an attack and holds what it did against the bounds.
+/// Runs an attack and checks its effects against the bounds.
 fn assert_bounded(cluster: &Cluster, other: &ClientKey, attack: impl FnOnce() + Send) {
     let pids: Vec<u32> = cluster.ids().map(|id| cluster.pid(id).unwrap()).collect();
     let (terms_before, before): (_, Vec<u64>) = (terms(cluster), pids.iter().map(|&pid| rss::resident(pid)).collect());
@@ -123,7 +123,7 @@ fn assert_bounded(cluster: &Cluster, other: &ClientKey, attack: impl FnOnce() + 
     for (pid, grown) in pids.iter().zip(&grown) {
         assert!(*grown <= GROWTH_MAX, "process {pid} grew by {grown} bytes");
     }
-    assert_eq!(terms(cluster), terms_before, "nobody had to be elected");
+    assert_eq!(terms(cluster), terms_before, "there was an election");
     assert!(p99 <= P99_MAX, "p99 of another key's updates is {p99:?}");
     let kept = wait_for("memory that is given back", || {
         let kept: Vec<u64> =
@@ -148,7 +148,7 @@ fn a_name_that_one_key_fills_and_changes_costs_little_memory() {
     println!("{many} small updates of the large name");
 }
 
-/// Records of the name in the zone file, 6 MB: more than updates could make it.
+/// Records of the name in the zone file, 6 MB: more than updates can add.
 const LOADED: usize = 3_000;
 
 #[test]
@@ -166,11 +166,11 @@ fn a_large_name_of_a_zone_file_is_deleted_at_a_bounded_cost() {
     assert!(replaced.status.success(), "{}", String::from_utf8_lossy(&replaced.stderr));
     cluster.settle();
     let big = crate::support::message::name(BIG);
-    // More than these would wait longer than updates may.
+    // With more in flight, updates would wait longer than they may.
     let mut client = Pipeline::new(cluster.dns(cluster.leader()), &weak).with_in_flight(10);
     let mut outcomes = Outcomes::default();
     assert_bounded(&cluster, &other, || {
-        // One record of each update: the name is copied each time.
+        // One record per update: each update copies the name.
         outcomes = client.many(FEW, |number| {
             let rtype = Rtype((65_280 + number / 30) as u16);
             update_of(ZONE, number).delete_record(big.as_ref(), rtype, &rdata(number, RECORD_BYTES))
@@ -178,5 +178,5 @@ fn a_large_name_of_a_zone_file_is_deleted_at_a_bounded_cost() {
     });
     assert_eq!(outcomes.done, FEW, "{outcomes:?}");
     let (response, _) = client.one(put(ZONE, 1, BIG, Rtype(65_279), &rdata(1, 100)));
-    assert_eq!(rcode(&response), Rcode::REFUSED, "it may shrink, not grow");
+    assert_eq!(rcode(&response), Rcode::REFUSED, "a name at its limit grew");
 }

@@ -1,5 +1,5 @@
-//! Packet workers as the kernel sees them: what precedence they have, which sockets, and what was dropped before they
-//! saw it.
+//! Packet workers from the kernel's view: their priority, their sockets, and the datagrams dropped before they read
+//! them.
 
 use crate::client_protection;
 use crate::support::cluster::{Cluster, kill, wait_for};
@@ -12,14 +12,14 @@ use std::time::Duration;
 use wire::builder::MessageBuilder;
 use wire::number::Rtype;
 
-/// Datagrams for a node that sleeps: more than its sockets can hold, whatever the kernel grants them.
+/// Datagrams for a stopped node: more than its sockets can hold, whatever buffer size the kernel grants.
 const FLOOD: u64 = 60_000;
-/// Sockets that send them, so that each worker gets some.
+/// Sockets that send them, so that each worker receives some.
 const SENDERS: usize = 16;
-/// Workers of a node, whatever machine it runs on, and ports that ask it.
+/// Workers of a node on any machine, and client ports that query it.
 const WORKERS: usize = 4;
 const FLOWS: usize = 256;
-/// Queries that one of them asks then: their answers fit the buffer that a client has without asking for one.
+/// Further queries from one of the ports. Their answers fit the client's default buffer.
 const AGAIN: usize = 64;
 
 /// SCHED_IDLE (sched(7)).
@@ -28,7 +28,7 @@ const IDLE: i64 = 5;
 /// The name, the nice value and the scheduling policy of each thread (proc(5): fields 19 and 41 of `stat`).
 fn threads(pid: u32) -> Vec<(String, i64, i64)> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
-    // One that has ended meanwhile is none.
+    // Skips a thread that has ended meanwhile.
     let stats = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("stat")).ok());
     let thread = |stat: String| {
         let (head, rest) = stat.rsplit_once(") ").unwrap();
@@ -45,11 +45,11 @@ fn packet_workers_have_a_lower_priority_than_the_replica() {
     let (_, usual, _) = *threads.iter().find(|(name, ..)| name == "replica").unwrap();
     let mut lowered = 0;
     for (name, nice, policy) in &threads {
-        // And those that write and read what no client waits for.
+        // Also the threads that read and write data in the background.
         let lower = ["udp-", "tcp-", "update-", "external-", "api", "bulk", "reads"];
         let answers = lower.iter().any(|start| name.starts_with(start));
         lowered += usize::from(answers);
-        // Threads of the API that read zone files are idle ones, too.
+        // API threads that read zone files also have the idle policy.
         let is_idle = ["idle", "scrub"].contains(&name.as_str());
         assert!((*policy == IDLE) == is_idle || name == "api", "{name}: {threads:?}");
         let wanted = match name.as_str() {
@@ -57,7 +57,7 @@ fn packet_workers_have_a_lower_priority_than_the_replica() {
             _ if answers => 5,
             _ => 0,
         };
-        // 19 is the lowest.
+        // 19 is the lowest priority.
         assert_eq!((usual + wanted).min(19), *nice, "{name}: {threads:?}");
     }
     assert!(lowered >= 4 && threads.iter().any(|(name, ..)| name == "idle"), "{threads:?}");
@@ -80,10 +80,10 @@ fn datagrams_dropped_by_the_kernel_are_counted() {
     let pid = cluster.pid(1).unwrap();
     kill("STOP", pid);
     flood(cluster.dns(1));
-    // What is no packet of QUIC needs room all the same.
+    // Datagrams that are not QUIC packets use buffer space too.
     flood(cluster.dot(1));
     kill("CONT", pid);
-    // Loopback loses nothing: what did not arrive was dropped at a socket.
+    // Loopback loses nothing. A datagram that did not arrive was dropped at a socket.
     let (mut arrived, mut dropped) = (0, 0);
     wait_for("each datagram to be counted", || {
         (arrived, dropped) = (requests() - before, cluster.metric(1, &of("udp")));
@@ -93,12 +93,12 @@ fn datagrams_dropped_by_the_kernel_are_counted() {
     assert!(arrived > 0 && dropped > 0, "{arrived} arrived, {dropped} were dropped");
     let at_quic = cluster.metric(1, &of("doq"));
     assert!(at_quic > 0 && at_quic < FLOOD, "{at_quic}");
-    // By address and worker: each of them has its share.
+    // By address and worker: each worker received a share.
     let own = format!("address=\"{}\",worker=\"0\"", cluster.dns(1));
     assert!(cluster.metric(1, &format!("{},{own}", of("udp"))) > 0);
 }
 
-/// Bytes that wait in each of a process's UDP sockets at an address of IPv4, by inode (proc_pid_net(5)).
+/// Bytes that wait in each of a process's UDP sockets at an IPv4 address, by inode (proc_pid_net(5)).
 fn waiting(pid: u32, address: SocketAddr) -> BTreeMap<u64, u64> {
     let own: BTreeSet<u64> = std::fs::read_dir(format!("/proc/{pid}/fd"))
         .unwrap()
@@ -127,24 +127,24 @@ fn each_worker_has_its_own_socket_and_a_share_of_the_flows() {
     assert_eq!(workers.len(), WORKERS, "{workers:?}");
     assert_eq!(waiting(pid, server).values().copied().collect::<Vec<_>>(), [0; WORKERS]);
 
-    // While the node sleeps what it is asked waits where the kernel has put it.
+    // While the node is stopped, queries wait in the sockets that the kernel chose.
     let clients: Vec<UdpSocket> = (0..FLOWS).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
     let query = |id: usize| MessageBuilder::query(id as u16, name("www.example.test.").as_ref(), Rtype::A).build();
     let ask = |client: usize, id: usize| assert!(clients[client].send_to(&query(id), server).is_ok());
     kill("STOP", pid);
     (0..FLOWS).for_each(|client| ask(client, client));
     let spread = waiting(pid, server);
-    // One that is asked again from the same port: no other worker is.
+    // More queries from one port: they all go to the same worker.
     (0..AGAIN).for_each(|id| ask(0, FLOWS + id));
     let after = waiting(pid, server);
     kill("CONT", pid);
     let all: u64 = spread.values().sum();
-    // A fair share is a quarter: below a sixteenth lie more than seven standard deviations.
+    // A fair share is a quarter. A sixteenth is more than seven standard deviations below it.
     assert!(spread.values().all(|bytes| bytes * 16 > all), "{spread:?}");
     let grown = spread.iter().filter(|(inode, bytes)| after[inode] > **bytes).count();
     assert_eq!(grown, 1, "{spread:?} became {after:?}");
 
-    // Each of them is read: all are answered.
+    // Every socket is read: all queries are answered.
     for (client, socket) in clients.iter().enumerate() {
         socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let mut bytes = [0; 512];
@@ -156,8 +156,8 @@ fn each_worker_has_its_own_socket_and_a_share_of_the_flows() {
     }
 }
 
-/// RFC 2181 4.1: from the address that was asked. On loopback there is one address of IPv6, from which the kernel would
-/// answer anyway; here are two, of which it would choose one.
+/// RFC 2181 4.1: a response comes from the address that was queried. Loopback has one IPv6 address, from which the
+/// kernel would respond anyway. Here there are two, and the kernel would choose one.
 #[test]
 fn an_ipv6_wildcard_socket_answers_from_the_queried_address() {
     if !has("dig") || !has("nsupdate") {
@@ -173,10 +173,10 @@ fn an_ipv6_wildcard_socket_answers_from_the_queried_address() {
     let questions = cluster.dir.join("questions");
     std::fs::write(&questions, "example.test. SOA\n".repeat(3)).unwrap();
     for address in [here, second] {
-        // `dig` takes no answer from elsewhere.
-        let said = namespace.dig(SocketAddr::from((address, server.port())), &["+notcp"], &questions);
-        assert_eq!(said.matches("status: NOERROR").count(), 3, "{address}: {said}");
-        // An outcome is sent by another thread than the one that received the update.
+        // `dig` ignores a response from another address.
+        let printed = namespace.dig(SocketAddr::from((address, server.port())), &["+notcp"], &questions);
+        assert_eq!(printed.matches("status: NOERROR").count(), 3, "{address}: {printed}");
+        // The outcome of an update is not sent by the thread that received it.
         let script = cluster.dir.join("script");
         let update = format!("server {address} {}\nupdate add n.example.test 60 A 192.0.2.1\nsend\n", server.port());
         std::fs::write(&script, update).unwrap();

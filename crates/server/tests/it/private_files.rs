@@ -1,20 +1,21 @@
-//! What other users of a machine can read of a node: its files, its memory; and keys that never were on a terminal.
+//! What other users of a machine can read of a node: its files and its memory. Also keys that are never printed on a
+//! terminal.
 
-use super::support::cluster::{CATAMARAN, Cluster, Scratch, kill, wait_for};
+use super::support::cluster::{CATAMARAN, Cluster, KillOnDrop, Scratch, kill, wait_for};
 use super::support::tools;
 use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
-/// Files that may be read by all.
+/// Files that every user may read.
 const CERTIFICATES: [&str; 3] = ["ca.pem", "node.pem", "dns.pem"];
 
-/// A user that is nobody's.
+/// A user without files or processes.
 const OTHER_USER: u32 = 65_534;
 
-/// Everything below a directory, and itself.
+/// Everything below a directory, and the directory itself.
 fn walk(dir: &Path) -> Vec<PathBuf> {
     let mut all = vec![dir.to_owned()];
     for entry in std::fs::read_dir(dir).unwrap().flatten() {
@@ -26,7 +27,7 @@ fn walk(dir: &Path) -> Vec<PathBuf> {
 fn check_modes(dir: &Path) {
     let mut kinds = [0; 3];
     for path in walk(dir) {
-        // A node removes files while we look.
+        // A node may remove files meanwhile.
         let Ok(found) = path.symlink_metadata() else { continue };
         let name = path.file_name().unwrap().to_str().unwrap();
         let (kind, wanted) = match CERTIFICATES.contains(&name) {
@@ -40,13 +41,13 @@ fn check_modes(dir: &Path) {
     assert!(kinds[0] >= 5 && kinds[1] >= 5 && kinds[2] >= 20, "{kinds:?}");
 }
 
-/// The mode that a file has now.
+/// Sets the mode of a file.
 fn set_mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
 #[test]
-fn whatever_the_umask_files_are_for_their_owner_only() {
+fn files_are_for_their_owner_only_with_any_umask() {
     let scratch = Scratch::new("modes");
     let program = scratch.file("program", &format!("#!/bin/sh\numask 000\nexec {CATAMARAN} \"$@\"\n"));
     set_mode(Path::new(&program), 0o755);
@@ -71,7 +72,7 @@ fn whatever_the_umask_files_are_for_their_owner_only() {
     });
     check_modes(&cluster.dir);
 
-    // As a build before this one left them.
+    // The modes that an older build left.
     assert_eq!(cluster.end("TERM"), Some(0));
     for path in walk(&cluster.dir) {
         let secret = ["ca.key", "api.token", "data.key", "wrapping.key", "node.key", "dns.key", "update.key", "backup"];
@@ -96,22 +97,22 @@ fn a_made_key_goes_into_a_file_that_nsupdate_reads() {
     assert!(added.status.success(), "{added:?}");
     let text = std::fs::read_to_string(&file).unwrap();
     let secret = text.split('"').nth(3).unwrap().to_owned();
-    let said = |done: &std::process::Output| {
+    let printed = |done: &std::process::Output| {
         String::from_utf8_lossy(&[done.stdout.clone(), done.stderr.clone()].concat()).into_owned()
     };
-    assert!(!said(&added).contains(&secret) && said(&added).contains(path), "{added:?}");
+    assert!(!printed(&added).contains(&secret) && printed(&added).contains(path), "{added:?}");
     assert_eq!(std::fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
     if tools::has("nsupdate") {
         tools::nsupdate(cluster.dns(1), &file, "update add made.example.test. 60 A 192.0.2.7").unwrap();
     }
-    // It is never overwritten by another key's, and one that is refused leaves nothing.
+    // A key file is never overwritten by another key. A refused command leaves no file.
     let other = cluster.run(&["key", "add", "other", "--update", "--out", path]);
-    assert!(!other.status.success() && said(&other).contains("not a key file of other."), "{other:?}");
+    assert!(!other.status.success() && printed(&other).contains("not a key file of other."), "{other:?}");
     let fresh = scratch.path().join("fresh.key");
     let again = cluster.run(&["key", "add", "dhcp", "--update", "--out", fresh.to_str().unwrap()]);
     assert!(!again.status.success() && !fresh.exists(), "{again:?}");
     assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 1);
-    // A new secret takes the place of the old one.
+    // A new secret replaces the old one.
     assert!(cluster.run(&["key", "roll", "dhcp", "--out", path]).status.success());
     let rolled = std::fs::read_to_string(&file).unwrap();
     assert!(rolled != text && rolled.starts_with("key \"dhcp\""), "{rolled}");
@@ -121,23 +122,13 @@ fn a_made_key_goes_into_a_file_that_nsupdate_reads() {
     assert!(shown.starts_with(&rolled) && shown.contains(&format!("# \tsecret \"{secret}\"")), "{shown}");
 }
 
-/// A process that ends with the test.
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// A node of its own that runs as another user, with core dumps wanted. `None` where only root can do that and the test
-/// is not.
-fn node_of_another_user(scratch: &Scratch, port: u16, environment: &[(&str, &str)]) -> Option<Ended> {
+/// A node that runs as another user, with core dumps enabled. `None` if this needs root and the test does not run as
+/// root.
+fn node_of_another_user(scratch: &Scratch, port: u16, environment: &[(&str, &str)]) -> Option<KillOnDrop> {
     let dir = scratch.path().join(format!("of-{port}"));
     std::fs::create_dir(&dir).unwrap();
     chown(&dir, Some(OTHER_USER), Some(OTHER_USER)).ok()?;
-    // Where that user can read it, wherever the program was built.
+    // The other user can read the program here, wherever it was built.
     let program = scratch.path().join("catamaran");
     if !program.exists() {
         std::fs::copy(CATAMARAN, &program).unwrap();
@@ -164,7 +155,7 @@ fn node_of_another_user(scratch: &Scratch, port: u16, environment: &[(&str, &str
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let node = Ended(child);
+    let node = KillOnDrop(child);
     let api = address(2);
     wait_for("the node", || std::net::TcpStream::connect(&api).ok());
     Some(node)
@@ -175,11 +166,11 @@ fn the_memory_of_a_node_is_not_dumped_and_not_read() {
     let scratch = Scratch::new("cores");
     let port = super::support::ports::free_ports(10);
     let Some(mut hidden) = node_of_another_user(&scratch, port, &[]) else {
-        eprintln!("skipped: this test runs nodes as another user, which only root can");
+        skip::permission("running nodes as another user (root)");
         return;
     };
-    // proc(5): what belongs to a process that cannot be dumped belongs to root.
-    let owner = |node: &Ended| std::fs::metadata(format!("/proc/{}/environ", node.0.id())).unwrap().uid();
+    // proc(5): the files of a process that cannot be dumped belong to root.
+    let owner = |node: &KillOnDrop| std::fs::metadata(format!("/proc/{}/environ", node.0.id())).unwrap().uid();
     assert_eq!(owner(&hidden), 0);
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", hidden.0.id())).unwrap();
     let core = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
@@ -187,5 +178,5 @@ fn the_memory_of_a_node_is_not_dumped_and_not_read() {
     kill("ABRT", hidden.0.id());
     assert!(!hidden.0.wait().unwrap().core_dumped(), "a core dump holds every key");
     let open = node_of_another_user(&scratch, port + 4, &[("CATAMARAN_ALLOW_CORE_DUMPS", "1")]).unwrap();
-    assert_eq!(owner(&open), OTHER_USER, "who looks for a bug may read it");
+    assert_eq!(owner(&open), OTHER_USER, "CATAMARAN_ALLOW_CORE_DUMPS leaves the process readable for its user");
 }

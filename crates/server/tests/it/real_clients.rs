@@ -1,4 +1,4 @@
-//! The clients that people use: `nsupdate`, `knsupdate` and `dig`, through each node of three.
+//! The usual clients `nsupdate`, `knsupdate` and `dig`, through each of three nodes.
 
 use crate::support::cluster::Cluster;
 use crate::support::dns::{SILENCE, Transport, exchange};
@@ -14,8 +14,8 @@ use wire::parse::Section;
 
 const TOOLS: [&str; 2] = ["nsupdate", "knsupdate"];
 
-/// The five prerequisites, holding and failing, and the four forms of a step (RFC 2136 2.4, 2.5), in this order; `P`
-/// is a name of the case's own. Behind each: the RCODE that the client names when it fails.
+/// The five prerequisites, true and false, and the four forms of an update (RFC 2136 2.4, 2.5), in this order. `P` is a
+/// name for each case. The second element is the RCODE that the client prints if the case fails.
 const CASES: &[(&str, Option<&str>)] = &[
     // 2.5.1: add to an RRset.
     ("update add P 60 A 192.0.2.1\nupdate add P 60 A 192.0.2.2\nupdate add P 60 TXT \"x\"", None),
@@ -35,23 +35,23 @@ const CASES: &[(&str, Option<&str>)] = &[
     // 2.4.5: name is not in use.
     ("prereq nxdomain 4.P\nupdate add 5.P 60 MX 10 P", None),
     ("prereq nxdomain P\nupdate add bad.P 60 A 192.0.2.1", Some("YXDOMAIN")),
-    // 2.5.4: delete an RR from an RRset; one that is not there is no error.
+    // 2.5.4: delete an RR from an RRset; a missing RR is not an error.
     ("update delete P A 192.0.2.1\nupdate delete P A 192.0.2.77", None),
     // 2.5.2: delete an RRset.
     ("update delete P TXT", None),
     // 2.5.3: delete all RRsets from a name.
     ("update delete 1.P", None),
-    // All sorts in one message, in their order.
+    // All of these in one message, executed in order.
     ("prereq yxdomain P\nprereq nxdomain 1.P\nupdate delete 2.P A\nupdate add 2.P 60 A 192.0.2.9", None),
-    // Outside the zone; the client sends what it is told.
+    // Outside the zone. The client sends it anyway.
     ("update add elsewhere.test. 60 A 192.0.2.1", Some("NOTZONE")),
 ];
 
-/// What is left of a case's name, without the zone.
+/// The records that remain under a case's name, without the zone.
 const LEFT: &[&str] =
     &["P 60 A 192.0.2.2", "2.P 60 A 192.0.2.9", "3.P 60 A 192.0.2.1", "x.4.P 60 A 192.0.2.1", "5.P 60 MX 10 P"];
 
-/// How many of the cases change the zone.
+/// The number of cases that change the zone.
 fn effective() -> u64 {
     CASES.iter().filter(|(_, fails)| fails.is_none()).count() as u64
 }
@@ -68,18 +68,18 @@ fn every_prerequisite_and_every_step_works_with_both_clients_through_each_node()
     for tool in TOOLS {
         for id in cluster.ids() {
             let own = format!("{tool}-{id}.example.test.");
-            // Over TCP through one of them.
+            // One of the nodes is used over TCP.
             let tool = if id == 2 { format!("{tool} -v") } else { tool.to_owned() };
             for (lines, fails) in CASES {
                 let script = format!("zone example.test.\n{}", lines.replace('P', &own));
-                let said = update(&tool, cluster.dns(id), &cluster.update_key(), &script);
-                let is_right = match (&said, fails) {
+                let outcome = update(&tool, cluster.dns(id), &cluster.update_key(), &script);
+                let is_right = match (&outcome, fails) {
                     (Ok(_), None) => true,
-                    (Err(said), Some(rcode)) => said.contains(rcode),
+                    (Err(outcome), Some(rcode)) => outcome.contains(rcode),
                     _ => false,
                 };
                 if !is_right {
-                    wrong.push(format!("{tool} through node {id}: {lines}\n  wanted {fails:?}, got {said:?}"));
+                    wrong.push(format!("{tool} through node {id}: {lines}\n  wanted {fails:?}, got {outcome:?}"));
                 }
             }
             left.extend(LEFT.iter().map(|record| record.replace('P', &own)));
@@ -99,12 +99,12 @@ fn every_prerequisite_and_every_step_works_with_both_clients_through_each_node()
         cluster.ids().map(|id| cluster.metric(id, &format!("catamaran_updates_total{{end=\"{end}\"}}"))).sum()
     };
     assert_eq!(count("done"), 6 * effective());
-    // NOTZONE is said at once where no prerequisite can come before it.
+    // NOTZONE is returned at once, because the message has no prerequisite.
     assert_eq!(count("failed"), 6 * (CASES.len() as u64 - effective() - 1));
 }
 
 #[test]
-fn a_client_that_repeats_itself_to_other_nodes_is_done_once_and_told_so() {
+fn an_update_repeated_to_other_nodes_is_executed_once() {
     if !TOOLS.into_iter().all(has) {
         return;
     }
@@ -112,15 +112,15 @@ fn a_client_that_repeats_itself_to_other_nodes_is_done_once_and_told_so() {
     let serial = |id| cluster.status(id).unwrap()["zones"][0]["serial"].as_u64().unwrap();
     let before = serial(1);
     for (done, tool) in (1..).zip(TOOLS) {
-        // The response of node 1 is lost; the repeat goes to node 2.
+        // The response of node 1 is lost. The repeat goes to node 2.
         let relay = Relay::start(cluster.ids().map(|id| cluster.dns(id)).collect(), 1);
-        // A second execution would fail: the name is in use then.
+        // A second execution would fail, because the name is in use then.
         let script = format!(
             "zone example.test.\nprereq nxdomain {tool}.example.test.\nupdate add {tool}.example.test. 60 A 192.0.2.1"
         );
-        let said = update(tool, relay.address, &cluster.update_key(), &script);
+        let outcome = update(tool, relay.address, &cluster.update_key(), &script);
         let sent = relay.finish();
-        assert!(said.is_ok(), "{tool}: {said:?}");
+        assert!(outcome.is_ok(), "{tool}: {outcome:?}");
         assert_eq!(sent.len(), 2, "{tool}");
         assert_eq!(sent[0].0, sent[1].0, "{tool} sends the same bytes");
         assert_eq!(sent[0].1 == sent[1].1, tool == "nsupdate", "{tool}: ports {} and {}", sent[0].1, sent[1].1);
@@ -145,8 +145,8 @@ fn a_repeat_from_another_address_is_badtime_and_changes_nothing() {
         socket.send_to(&message, cluster.dns(id)).unwrap();
         let mut response = vec![0; 512];
         let len = socket.recv(&mut response).unwrap();
-        let said = describe(&message, &response[..len]);
-        assert_eq!(said, "NOTAUTH, question, tsig badtime, mac, server time", "node {id}");
+        let described = describe(&message, &response[..len]);
+        assert_eq!(described, "NOTAUTH, question, tsig badtime, mac, server time", "node {id}");
         assert_eq!(cluster.metric(id, "catamaran_updates_total{end=\"bad_time\"}"), 1);
     }
     assert_eq!(cluster.settle(), hash);
@@ -167,17 +167,17 @@ fn every_algorithm_signs_updates_transfers_and_their_responses() {
         for (tool, id) in TOOLS.into_iter().zip(cluster.ids()) {
             let owner = format!("{tool}.{algorithm}.example.test.");
             let script = format!("zone example.test.\nupdate add {owner} 60 A 192.0.2.1");
-            // Both check the MAC of the response, and fail when it is wrong.
-            let said = update(tool, cluster.dns(id), file.as_ref(), &script);
-            assert!(said.is_ok(), "{tool} {algorithm}: {said:?}");
-            let said = dig(cluster.dns(id), &["-k", &file, "example.test", "AXFR"]);
-            assert!(said.contains(&owner) && said.contains(";; XFR size:"), "{algorithm}: {said}");
-            assert!(!said.contains("Couldn't verify"), "{algorithm}: {said}");
+            // Both clients check the MAC of the response, and fail if it is wrong.
+            let outcome = update(tool, cluster.dns(id), file.as_ref(), &script);
+            assert!(outcome.is_ok(), "{tool} {algorithm}: {outcome:?}");
+            let printed = dig(cluster.dns(id), &["-k", &file, "example.test", "AXFR"]);
+            assert!(printed.contains(&owner) && printed.contains(";; XFR size:"), "{algorithm}: {printed}");
+            assert!(!printed.contains("Couldn't verify"), "{algorithm}: {printed}");
         }
     }
 }
 
-/// A query for a transfer, with the SOA that the client has (RFC 1995 3).
+/// An IXFR query with the SOA that the client has (RFC 1995 3).
 fn ixfr(serial: u32) -> MessageBuilder {
     let soa = [&[0, 0][..], &serial.to_be_bytes(), &[0; 16]].concat();
     MessageBuilder::query(0x1995, name("example.test.").as_ref(), Rtype::IXFR)
@@ -202,12 +202,12 @@ fn transfers_over_udp_and_without_right_get_their_answers() {
     };
     let soa_alone = "NOERROR, question, answer 1, opt, tsig noerror, mac";
     for serial in [0, 1, 99] {
-        // RFC 1995 2: over UDP the current SOA, whatever the client has.
+        // RFC 1995 2: over UDP the response is the current SOA, whatever the client has.
         assert_eq!(ask(Transport::Udp, sign(&good, ixfr(serial).build(), 0)), soa_alone, "{serial}");
     }
     assert_eq!(ask(Transport::Tcp, sign(&good, ixfr(1).build(), 0)), soa_alone, "it is current");
     for transport in [Transport::Udp, Transport::Tcp] {
-        // A key without the right: prohibited. No key: there is no transfer for such a client (row 18).
+        // A key without the permission gets "Prohibited". A client without a key gets no transfer (row 18).
         let prohibited = "REFUSED, question, opt, ede 18, tsig noerror, mac";
         assert_eq!(ask(transport, sign(&limited, ixfr(0).build(), 0)), prohibited, "{transport:?}");
         assert_eq!(ask(transport, ixfr(0).build()), "REFUSED, question, opt, ede 21", "{transport:?}");
@@ -215,12 +215,12 @@ fn transfers_over_udp_and_without_right_get_their_answers() {
     }
     let prohibited = "REFUSED, question, opt, ede 18, tsig noerror, mac";
     assert_eq!(ask(Transport::Tcp, sign(&limited, axfr().build(), 0)), prohibited);
-    // RFC 5936 4.2: there is no AXFR over UDP, for nobody.
+    // RFC 5936 4.2: there is no AXFR over UDP for any client.
     let not_supported = "REFUSED, question, opt, ede 21, tsig noerror, mac";
     assert_eq!(ask(Transport::Udp, sign(&good, axfr().build(), 0)), not_supported);
     if has("dig") {
         let key = cluster.update_key();
-        let said = dig(cluster.dns(3), &["-k", key.to_str().unwrap(), "example.test", "IXFR=0", "+notcp"]);
-        assert!(said.contains("\tSOA\t") && !said.contains("Couldn't verify"), "{said}");
+        let printed = dig(cluster.dns(3), &["-k", key.to_str().unwrap(), "example.test", "IXFR=0", "+notcp"]);
+        assert!(printed.contains("\tSOA\t") && !printed.contains("Couldn't verify"), "{printed}");
     }
 }

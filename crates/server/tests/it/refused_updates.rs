@@ -1,5 +1,5 @@
-//! Updates that are refused, for each reason and through each node: the right response, the counter of the reason, and
-//! no trace on any node.
+//! Refused updates, for each reason and through each node: the response is correct, the counter of the reason
+//! increases, and no node changes.
 
 use crate::support::cluster::{Cluster, Scratch};
 use crate::support::dns::{Transport, exchange};
@@ -19,7 +19,7 @@ const ALGORITHMS: [(KeyAlgorithm, &str, usize); 3] = [
     (KeyAlgorithm::HmacSha512, "hmac-sha512", 64),
 ];
 
-/// One message, what comes back, and the label of the counter that moves.
+/// One message, its response, and the label of the counter that increases.
 struct Case {
     what: String,
     message: Vec<u8>,
@@ -31,7 +31,7 @@ fn case(what: impl Into<String>, message: Vec<u8>, response: impl Into<String>, 
     Case { what: what.into(), message, response: response.into(), reason }
 }
 
-/// An UPDATE that could be taken, but for what the caller does to it.
+/// The start of a valid UPDATE.
 fn update(zone: &str) -> MessageBuilder {
     MessageBuilder::update(0x2136, name(zone).as_ref())
 }
@@ -56,7 +56,7 @@ fn malformed() -> Vec<(&'static str, MessageBuilder, &'static str)> {
     };
     let step = |rtype, class, ttl, rdata: &[u8]| record(Section::UPDATE, rtype, class, ttl, rdata);
     let prerequisite = |rtype, class, ttl, rdata: &[u8]| {
-        // A step behind it: nothing of the message is done.
+        // The message also has an update, which must not be executed.
         record(Section::PREREQUISITE, rtype, class, ttl, rdata).add(at.as_ref(), Rtype::A, 60, &[192, 0, 2, 1])
     };
     let address = [192, 0, 2, 1];
@@ -84,7 +84,7 @@ fn malformed() -> Vec<(&'static str, MessageBuilder, &'static str)> {
     ]
 }
 
-/// Whole messages that no parser can read, oversized ones, and those for zones that are not served.
+/// Messages that cannot be parsed, messages that are too large, and messages for zones that are not served.
 fn of_the_message(key: &ClientKey) -> Vec<Case> {
     let signed = |message: Vec<u8>| sign(key, message, 0);
     let with_count = |section: usize, count: u16| {
@@ -137,7 +137,7 @@ fn of_the_message(key: &ClientKey) -> Vec<Case> {
     ]
 }
 
-/// Each algorithm: unknown, of another algorithm, wrong, late, early, cut.
+/// Cases for each algorithm: unknown key, key of another algorithm, wrong MAC, late, early, truncated.
 fn of_tsig(keys: &[ClientKey]) -> Vec<Case> {
     let mut cases = Vec::new();
     for ((algorithm, label, mac), key) in ALGORITHMS.into_iter().zip(keys) {
@@ -156,7 +156,7 @@ fn of_tsig(keys: &[ClientKey]) -> Vec<Case> {
         let at = flipped.len() - 7;
         flipped[at] ^= 1;
         let mut changed = sign(key, plain(), 0);
-        // An byte of the address that is added: the MAC covers it.
+        // A byte of the added address. The MAC covers it.
         let at = plain().len() - 1;
         changed[at] ^= 1;
         cases.extend([
@@ -196,7 +196,7 @@ fn of_tsig(keys: &[ClientKey]) -> Vec<Case> {
     cases
 }
 
-/// Well formed, rightly signed or not at all, and not allowed.
+/// Well formed, with a valid signature or none, and not allowed.
 fn of_rights(transfers: &ClientKey, elsewhere: &ClientKey, all: &ClientKey) -> Vec<Case> {
     let refused = "REFUSED, question, tsig noerror, mac";
     let in_signed_zone = || update("signed.test.").add(name("a.signed.test.").as_ref(), Rtype::A, 60, &[192, 0, 2, 1]);
@@ -233,7 +233,7 @@ fn of_rights(transfers: &ClientKey, elsewhere: &ClientKey, all: &ClientKey) -> V
     ]
 }
 
-/// A key made by the command line, as a client has it.
+/// A key made by the command line, in the form that a client needs.
 fn add_key(cluster: &Cluster, own: &str, algorithm: (KeyAlgorithm, &str), arguments: &[&str]) -> ClientKey {
     let made = cluster.run(&[&["key", "add", own, "--algorithm", algorithm.1][..], arguments].concat());
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
@@ -242,7 +242,7 @@ fn add_key(cluster: &Cluster, own: &str, algorithm: (KeyAlgorithm, &str), argume
     ClientKey::new(name(own).as_ref(), algorithm.0, &secret).unwrap()
 }
 
-/// What all nodes hold and have applied.
+/// The state of all nodes.
 fn state(cluster: &Cluster) -> Vec<Value> {
     let of = |status: &Value| {
         serde_json::json!([status["state_hash"], status["applied_index"], status["commit_index"], status["zones"]])
@@ -250,7 +250,7 @@ fn state(cluster: &Cluster) -> Vec<Value> {
     cluster.ids().map(|id| of(&cluster.status(id).unwrap())).collect()
 }
 
-/// How often a node has counted this reason, over all transports.
+/// The number of refusals that a node has counted for this reason, over all transports.
 fn counted(cluster: &Cluster, id: u64, reason: &str) -> u64 {
     let page = http::get(cluster.api(id), "/metrics").unwrap().text();
     let wanted = format!("reason=\"{reason}\"");
@@ -290,12 +290,12 @@ fn a_refused_update_is_answered_counted_and_leaves_no_trace() {
             for transport in [Transport::Udp, Transport::Tcp] {
                 let count = counted(&cluster, id, reason);
                 let got = exchange(transport, cluster.dns(id), message, Duration::from_secs(5));
-                let said = got.map_or_else(|| "none".to_owned(), |got| describe(message, &got));
+                let described = got.map_or_else(|| "none".to_owned(), |got| describe(message, &got));
                 let moved = counted(&cluster, id, reason) - count;
-                if said != *response || moved != 1 {
+                if described != *response || moved != 1 {
                     wrong.push(format!(
                         "{what}, through node {id} over {transport:?}\n  wanted {response}, `{reason}` to move by 1\n  \
-                         got    {said}, and it moved by {moved}"
+                         got    {described}, and it moved by {moved}"
                     ));
                 }
             }
@@ -307,7 +307,7 @@ fn a_refused_update_is_answered_counted_and_leaves_no_trace() {
     println!("{} messages, through three nodes, over UDP and TCP", cases.len());
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
     assert_eq!(cluster.ids().map(|id| cluster.metric(id, "catamaran_panics_total")).sum::<u64>(), 0);
-    // The same without a fault is taken: by each key that may.
+    // The same message without a fault is accepted, with each key that has the permission.
     for (key, id) in of_algorithms.iter().zip(cluster.ids()) {
         let message = sign(key, good().build(), 0);
         let response = exchange(Transport::Udp, cluster.dns(id), &message, Duration::from_secs(5)).unwrap();

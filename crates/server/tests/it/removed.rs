@@ -1,4 +1,4 @@
-//! A node that was removed answers nobody and ends; what it would have answered, the others do.
+//! A removed node stops answering and exits; the other nodes answer instead.
 
 use crate::support::cluster::{Cluster, kill, wait_for};
 use crate::support::dns::{Transport, exchange};
@@ -12,18 +12,18 @@ use std::time::{Duration, Instant};
 use wire::Rtype;
 use wire::builder::MessageBuilder;
 
-/// Time after which a removed node has no part in the shared port any more.
+/// After this time, a removed node no longer takes part in the shared port.
 const GONE_AFTER: Duration = Duration::from_secs(2);
 
 fn query() -> Vec<u8> {
     MessageBuilder::query(1, name("www.example.test.").as_ref(), Rtype::A).build()
 }
 
-/// How long an answer is waited for: as long as a busy machine may take, where there is to be one.
+/// Time limit for an expected answer on a busy machine.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 const SILENT_FOR: Duration = Duration::from_millis(500);
 
-/// Asks from a fresh socket; says whether there was a right answer.
+/// Queries from a new socket. Returns whether the answer is correct.
 fn is_answered(to: SocketAddr, transport: Transport, within: Duration) -> bool {
     let response = exchange(transport, to, &query(), within);
     response.is_some_and(|response| describe(&query(), &response) == "NOERROR, question, answer 1")
@@ -38,12 +38,12 @@ fn remove(cluster: &Cluster, id: u64) {
     assert!(removed.status.success(), "{}", String::from_utf8_lossy(&removed.stderr));
 }
 
-/// Queries of the shared port, each from a port of its own, until told to stop; says when those were asked that had no
-/// answer.
+/// Queries the shared port, each time from a new source port, until `stop` is set. Returns the times of queries without
+/// an answer.
 fn ask_all_the_time(
     to: SocketAddr,
     stop: Arc<AtomicBool>,
-    asked: Arc<AtomicU64>,
+    query_count: Arc<AtomicU64>,
 ) -> std::thread::JoinHandle<Vec<Instant>> {
     std::thread::spawn(move || {
         let mut lost = Vec::new();
@@ -52,7 +52,7 @@ fn ask_all_the_time(
             if !is_answered(to, Transport::Udp, ANSWER_WITHIN) {
                 lost.push(asked_at);
             }
-            asked.fetch_add(1, Ordering::Relaxed);
+            query_count.fetch_add(1, Ordering::Relaxed);
         }
         lost
     })
@@ -63,13 +63,13 @@ fn a_removed_node_leaves_the_shared_port_to_the_others_and_ends() {
     let mut cluster = Cluster::start("removed", 3, &["--supervise"]);
     cluster.settle();
     let gone = cluster.leader() % 3 + 1;
-    let (stop, asked) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
-    let stream = ask_all_the_time(shared(&cluster), stop.clone(), asked.clone());
-    wait_for("queries", || (asked.load(Ordering::Relaxed) >= 100).then_some(()));
+    let (stop, query_count) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
+    let stream = ask_all_the_time(shared(&cluster), stop.clone(), query_count.clone());
+    wait_for("queries", || (query_count.load(Ordering::Relaxed) >= 100).then_some(()));
     let asked_to_remove = Instant::now();
     remove(&cluster, gone);
     let removed = Instant::now();
-    // Whoever balances over the nodes by their health sees it, as long as it is there to be asked.
+    // A load balancer sees it in the health check, as long as the node runs.
     let status = http::get(cluster.api(gone), "/healthz").map(|answer| answer.status);
     assert!(status.is_err() || status.as_ref().is_ok_and(|status| *status == 503), "{status:?}");
     if let Some(status) = cluster.status(gone) {
@@ -83,8 +83,8 @@ fn a_removed_node_leaves_the_shared_port_to_the_others_and_ends() {
     }
     stop.store(true, Ordering::Relaxed);
     let lost = stream.join().unwrap();
-    println!("{} asked, {} lost", asked.load(Ordering::Relaxed), lost.len());
-    // Those that were in its sockets before it closed them, and no others.
+    println!("{} queries, {} lost", query_count.load(Ordering::Relaxed), lost.len());
+    // Only the queries that were in its sockets before it closed them.
     let is_of_the_removed = |at: &Instant| *at >= asked_to_remove && *at <= removed + GONE_AFTER;
     assert!(lost.iter().all(is_of_the_removed), "{lost:?}, removed {removed:?}");
     cluster.wait_for_line(&format!("node {gone} was removed from the cluster"));
@@ -95,7 +95,7 @@ fn a_removed_node_leaves_the_shared_port_to_the_others_and_ends() {
     let status = String::from_utf8(cluster.run(&["status"]).stdout).unwrap();
     assert!(status.contains(&format!("node {gone}: removed from the cluster")), "{status}");
 
-    // It finds the same when it is started again, and the cluster resumes without it.
+    // At the next start the node learns the same, and the cluster resumes without it.
     assert_eq!(cluster.end("INT"), Some(0));
     cluster.resume(&[]);
     cluster.wait_for_line(&format!("node {gone} was removed from the cluster"));
@@ -118,7 +118,7 @@ fn the_leader_itself_is_removed_while_clients_go_on() {
     };
     go_on();
     let term = cluster.metric(stay[0], "catamaran_raft_term");
-    // One command: it hands over first, and whoever leads then removes it.
+    // One command: the node transfers the leadership, and the new leader removes it.
     remove(&cluster, gone);
     cluster.wait_for_line(&format!("node {gone} was removed from the cluster"));
     let start = Instant::now();
@@ -128,7 +128,7 @@ fn the_leader_itself_is_removed_while_clients_go_on() {
         cluster.status(stay[0]).filter(|status| stay.iter().any(|id| status["leader"] == *id))
     });
     assert_eq!(status["members"].as_array().map(Vec::len), Some(2));
-    // The hand-over, and no election besides.
+    // One term for the transfer of the leadership, and no other election.
     assert!(cluster.metric(stay[0], "catamaran_raft_term") <= term + 1);
     assert!((0..5).all(|_| !is_answered(cluster.dns(gone), Transport::Udp, SILENT_FOR)));
     let names: Vec<String> = streams.into_iter().flat_map(Stream::finish).collect();
@@ -146,7 +146,7 @@ fn a_node_that_was_removed_while_away_learns_it_from_the_others() {
     kill("KILL", cluster.pid(gone).unwrap());
     cluster.wait_for_line(&format!("node {gone} exited"));
     remove(&cluster, gone);
-    // Its log does not say so: it is told when it connects to the others.
+    // Its log does not contain the removal. It learns it when it connects to the other nodes.
     let mut again = cluster.serve(gone);
     let code = wait_for("its end", || again.try_wait().unwrap()).code();
     assert_eq!(code, Some(7));
@@ -160,7 +160,7 @@ fn a_node_that_was_stopped_when_it_was_removed_ends_when_it_goes_on() {
     let gone = cluster.leader() % 3 + 1;
     let pid = cluster.pid(gone).unwrap();
     kill("STOP", pid);
-    // Through the leader: the command might ask the node that stands still first.
+    // Through the leader: the command might first ask the stopped node.
     let path = format!("/v1/nodes?node={gone}");
     let done = http::request(cluster.api(cluster.leader()), "DELETE", &path, Some(&cluster.token()), b"").unwrap();
     assert_eq!(done.status, 200, "{}", done.text());
@@ -171,7 +171,8 @@ fn a_node_that_was_stopped_when_it_was_removed_ends_when_it_goes_on() {
 
 #[test]
 fn a_node_is_removed_by_a_majority_that_needs_it() {
-    // Three of four are a majority, so the removed node itself has to acknowledge that it goes; two of three are one.
+    // A majority of four is three, so the removed node itself must acknowledge its removal. Of the three that stay, two
+    // are enough.
     let cluster = Cluster::start("needed", 4, &[]);
     cluster.settle();
     let leader = cluster.leader();

@@ -1,4 +1,4 @@
-//! Repeats of an update by real clients and by hand, to any node and across the death of the leader: one outcome, one
+//! Repeats of an update by real clients and by hand, to any node and across the death of the leader: one result, one
 //! execution.
 
 use crate::support::cluster::{Cluster, wait_for};
@@ -14,11 +14,12 @@ use wire::builder::MessageBuilder;
 
 const SERVFAIL: u8 = 2;
 
-/// Sends these bytes until there is an outcome: SERVFAIL says that a copy was not taken, silence says nothing.
+/// Sends these bytes until the result is known. SERVFAIL means that a copy was not accepted, and no response means
+/// nothing.
 fn outcome(to: SocketAddr, message: &[u8]) -> u8 {
-    wait_for("the outcome of an update", || {
-        let said = exchange(Transport::Udp, to, message, SILENCE).map(|response| rcode(message, &response));
-        said.filter(|&rcode| rcode != SERVFAIL)
+    wait_for("the result of an update", || {
+        let result = exchange(Transport::Udp, to, message, SILENCE).map(|response| rcode(message, &response));
+        result.filter(|&rcode| rcode != SERVFAIL)
     })
 }
 
@@ -38,22 +39,22 @@ fn updates_of_real_clients_have_one_outcome_when_the_leader_dies() {
         let survivors: Vec<u64> = cluster.ids().filter(|&id| id != leader).collect();
         let before = serial(&cluster, survivors[0]);
         let owner = format!("{tool}.example.test.");
-        // The leader dies while the client waits for the response of one node; its repeat goes to the other.
+        // The leader dies while the client waits for the response of one node. The client's repeat goes to the other.
         let relay = Relay::start(survivors.iter().map(|&id| cluster.dns(id)).collect(), 1);
         let (to, key) = (relay.address, cluster.update_key());
         let script = format!("zone example.test.\nprereq nxdomain {owner}\nupdate add {owner} 60 A 192.0.2.1");
         let client = std::thread::spawn(move || update(tool, to, &key, &script));
         wait_for("the first copy", || is_there(&socket(), cluster.dns(survivors[0]), &owner).then_some(()));
         nodes.kill(leader);
-        let said = client.join().unwrap();
-        assert!(said.is_ok(), "{tool}: {said:?}");
+        let result = client.join().unwrap();
+        assert!(result.is_ok(), "{tool}: {result:?}");
         let sent = relay.finish();
         assert!(sent.len() >= 2 && sent.iter().all(|(bytes, _)| *bytes == sent[0].0), "{tool} sends the same bytes");
 
-        // Deleted through one, and the add comes again to all, the one that was away included.
+        // The record is deleted through one node, and the old add is repeated to all nodes, including the returned one.
         let delete = format!("zone example.test.\nupdate delete {owner} A");
-        let said = update(tool, cluster.dns(survivors[1]), &cluster.update_key(), &delete);
-        assert!(said.is_ok(), "{tool}: {said:?}");
+        let result = update(tool, cluster.dns(survivors[1]), &cluster.update_key(), &delete);
+        assert!(result.is_ok(), "{tool}: {result:?}");
         nodes.start(&cluster, leader);
         leader = nodes.leader(&cluster);
         cluster.settle();
@@ -76,14 +77,14 @@ fn the_same_bytes_to_two_nodes_have_one_outcome_while_the_leader_dies() {
     let key = cluster.client_key();
     let (mut done, socket) = (0, socket());
     for number in 0..COUNT {
-        // Every fifth fails whoever does it first; of the others a second execution would.
+        // Every fifth update must fail, because its name is in use. Any other would fail only if executed twice.
         let owner = name(&format!("pair-{}.example.test.", number - usize::from(number % 5 == 4)));
         let message = MessageBuilder::update(number as u16 + 1, name("example.test.").as_ref())
             .name_not_in_use(owner.as_ref())
             .add(owner.as_ref(), Rtype::A, 60, &[192, 0, 2, 1])
             .build();
         let message = sign(&key, message, 0);
-        // Until the leader dies it is one of the two now and then.
+        // Until the leader dies, it is sometimes one of the two nodes.
         let mut pair = [survivors[number % 2], survivors[1 - number % 2]];
         if number < KILLED_AT && number % 3 == 0 {
             pair[number % 2] = leader;

@@ -1,5 +1,5 @@
-//! The runbooks of docs/how-to/rotate-keys.md for what was stolen: their commands are run as they stand there, and then
-//! the stolen things are tried again.
+//! The runbooks of docs/how-to/rotate-keys.md for stolen secrets. The test runs their commands as written, then tries
+//! the stolen secrets again.
 
 use crate::members::Joined;
 use crate::support::cluster::{Cluster, key_of, wait_for};
@@ -23,14 +23,16 @@ fn runbook(title: &str) -> Vec<Vec<String>> {
     commands.map(|line| line.split_whitespace().map(str::to_owned).collect()).collect()
 }
 
-/// Runs a runbook, which must do, with these words in the place of those in capitals; gives what each command printed.
-fn follow(cluster: &Cluster, title: &str, places: &[(&str, &str)]) -> Vec<String> {
+/// Runs a runbook, which must succeed, with the placeholders in capitals replaced by these words. Returns the output of
+/// each command.
+fn follow(cluster: &Cluster, title: &str, values: &[(&str, &str)]) -> Vec<String> {
     let commands = runbook(title);
     assert!(!commands.is_empty());
-    let word =
-        |word: &String| places.iter().find(|(place, _)| place == word).map_or(word.clone(), |(_, by)| (*by).into());
+    let substitute = |word: &String| {
+        values.iter().find(|(placeholder, _)| placeholder == word).map_or(word.clone(), |(_, by)| (*by).into())
+    };
     let run = |words: &Vec<String>| {
-        let words: Vec<String> = words.iter().map(word).collect();
+        let words: Vec<String> = words.iter().map(substitute).collect();
         let output = cluster.run(&words.iter().map(String::as_str).collect::<Vec<_>>());
         assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).into_owned()
@@ -38,35 +40,29 @@ fn follow(cluster: &Cluster, title: &str, places: &[(&str, &str)]) -> Vec<String
     commands.iter().map(run).collect()
 }
 
-/// The RCODE that an update with this key gets.
+/// The RCODE of an update with this key.
 fn tried(cluster: &Cluster, key: &ClientKey, owner: &str) -> u8 {
     let message = add(key, owner);
     let response = exchange(Transport::Tcp, cluster.dns(1), &message, Duration::from_secs(10)).unwrap();
     rcode(&message, &response)
 }
 
-/// Whether a token opens the API of a node, over TCP as a thief would.
+/// Whether a token gives access to the API of a node over TCP, which a thief would use.
 fn opens_api(cluster: &Cluster, id: u64, token: &str) -> bool {
     http::request(cluster.api(id), "GET", "/v1/keys", Some(token), &[]).unwrap().status == 200
 }
 
-fn done(cluster: &Cluster, words: &[&str]) -> String {
-    let output = cluster.run(words);
-    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).trim().to_owned()
-}
-
 #[test]
-fn after_a_node_was_stolen_nothing_that_it_had_opens_anything() {
+fn after_a_node_was_stolen_none_of_its_secrets_is_accepted() {
     let cluster = Cluster::start("runbook-node", 3, &[]);
     cluster.settle();
-    let joined = Joined::start(&cluster, 4, &done(&cluster, &["cluster", "add"]));
+    let joined = Joined::start(&cluster, 4, &cluster.done(&["cluster", "add"]));
     wait_for("node 4 to answer", || joined.answers().then_some(()));
     let folder = cluster.dir.join("joined-4");
     let identity = Identity::stolen(&folder.join("node-4"));
     let token = std::fs::read_to_string(folder.join("api.token")).unwrap().trim().to_owned();
     assert!(opens_api(&cluster, 1, &token), "it is the token of the cluster");
-    // With the data key that the node held the thief opens the CA's key, and issues what it likes.
+    // With the node's data key the thief decrypts the CA's key, and issues any certificate.
     let forged: Vec<_> =
         (1..=4).map(|id| Identity::issued(&cluster, &[&format!("node-{id}"), &format!("member-{id}-0")])).collect();
 
@@ -99,11 +95,11 @@ fn after_a_node_was_stolen_nothing_that_it_had_opens_anything() {
 fn after_a_key_leaked_its_old_secret_signs_nothing() {
     let cluster = Cluster::start("runbook-key", 3, &[]);
     cluster.settle();
-    let leaked = key_of(&done(&cluster, &["key", "add", "leaked", "--update", "--zone", "example.test"]));
+    let leaked = key_of(&cluster.done(&["key", "add", "leaked", "--update", "--zone", "example.test"]));
     assert_eq!(tried(&cluster, &leaked, "before.example.test."), NOERROR);
-    let said = follow(&cluster, "A key leaked", &[("KEY", "leaked")]);
-    let new = key_of(&said[0]);
-    // The node that was asked may not show the last change yet.
+    let printed = follow(&cluster, "A key leaked", &[("KEY", "leaked")]);
+    let new = key_of(&printed[0]);
+    // The queried node may not show the last change yet.
     wait_for("the old secret to be void", || {
         (tried(&cluster, &leaked, "after.example.test.") == NOTAUTH).then_some(())
     });
@@ -111,7 +107,7 @@ fn after_a_key_leaked_its_old_secret_signs_nothing() {
 }
 
 #[test]
-fn after_a_token_leaked_it_opens_no_api() {
+fn after_a_token_leaked_the_api_refuses_it() {
     let cluster = Cluster::start("runbook-token", 3, &[]);
     cluster.settle();
     let leaked = cluster.token();
@@ -119,5 +115,5 @@ fn after_a_token_leaked_it_opens_no_api() {
     follow(&cluster, "A token leaked", &[]);
     assert!(cluster.ids().all(|id| !opens_api(&cluster, id, &leaked)), "no node takes it once more");
     assert!(cluster.ids().all(|id| opens_api(&cluster, id, &cluster.token())));
-    done(&cluster, &["key", "list"]);
+    cluster.done(&["key", "list"]);
 }

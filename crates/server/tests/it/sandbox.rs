@@ -1,9 +1,9 @@
-//! What a running node has given up: every thread of it, and that it does its work all the same.
+//! The privileges that a running node has dropped in every thread. The node still works.
 
 use crate::support::cluster::{Cluster, Scratch, wait_for};
 use crate::support::dns::{SILENCE, Transport, exchange};
 use crate::support::encrypted::{tls, trust};
-use crate::support::nodes::{Nodes, config, said};
+use crate::support::nodes::{Nodes, config, log_of};
 use crate::updates::{add, is_there, rcode, socket};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 const PARTS: [&str; 4] = ["capabilities", "no_new_privs", "landlock", "seccomp"];
-/// Threads of a node, by name, that must be there for the test to mean something.
+/// Names of threads that must exist, or the test would prove nothing.
 const THREADS: [&str; 9] = ["signals", "replica", "log", "bulk", "audit", "udp-0", "update-0", "api", "peers"];
 
 /// Each thread's name, capabilities (effective, permitted, inheritable, ambient, bounding), and the numbers of
@@ -56,7 +56,7 @@ fn every_thread_of_a_node_is_confined_unless_that_is_turned_off() {
     let is_root = std::fs::read_to_string("/proc/self/status").unwrap().contains("CapEff:\t0000000000000000");
     for (name, sets, numbers) in &confined {
         assert_eq!((&sets[..4], numbers), (&[0; 4][..], &[1, 2]), "{name}");
-        // Who has none cannot shrink the bounding set; nor does it need to.
+        // A process without capabilities cannot shrink the bounding set, and does not need to.
         assert!(is_root || sets[4] == 0, "{name}");
     }
     let status = cluster.status(1).unwrap();
@@ -85,7 +85,7 @@ fn every_thread_of_a_node_is_confined_unless_that_is_turned_off() {
     assert!(log.contains("the sandbox is off"), "{log}");
 }
 
-/// A file that is put in the place of another.
+/// Replaces a file by another.
 fn replace(file: &Path, by: &Path) {
     let new = file.with_extension("replacement");
     std::fs::copy(by, &new).unwrap();
@@ -93,9 +93,9 @@ fn replace(file: &Path, by: &Path) {
 }
 
 #[test]
-fn a_node_reads_what_it_was_given_and_nothing_else() {
+fn a_node_reads_only_the_files_that_it_was_given() {
     let mut cluster = Cluster::start_encrypted("sandbox-files", 2);
-    // Where certbot keeps its own: links into a directory that holds all versions.
+    // The layout that certbot uses: links into a directory that holds all versions.
     let scratch = Scratch::new("sandbox-files");
     let at = |name: &str| scratch.path().join(name);
     let node = |name: &str| cluster.dir.join("node-1").join(name);
@@ -128,13 +128,13 @@ fn a_node_reads_what_it_was_given_and_nothing_else() {
     let loads = |result: &str| cluster.metric(1, &format!("catamaran_certificate_loads_total{{result=\"{result}\"}}"));
     let mut nodes = Nodes::default();
     nodes.start(&cluster, 2);
-    nodes.start_heard(&cluster, 1);
+    nodes.start_logged(&cluster, 1);
     cluster.settle();
     assert_eq!(shown(), certificate("archive/1.pem"));
 
-    // Another version in the same directory is taken, by a new link as by a new file.
+    // Another version in the same directory is accepted, through a new link or as a new file.
     for (dir, kind) in [("archive", "pem"), ("archive", "key"), ("other", "pem"), ("other", "key")] {
-        // That of node 2, of the same CA.
+        // The certificate of node 2, of the same CA.
         let of_another = cluster.dir.join(format!("node-2/dns.{kind}"));
         std::fs::copy(of_another, at(&format!("{dir}/2.{kind}"))).unwrap();
     }
@@ -145,17 +145,17 @@ fn a_node_reads_what_it_was_given_and_nothing_else() {
     replace(&at("archive/2.key"), &at("archive/1.key"));
     wait_for("the new file", || (loads("taken") == 3).then_some(()));
     assert_eq!(shown(), certificate("archive/1.pem"));
-    // One of a directory that nobody named is not, though this user could read it.
+    // A file in a directory outside the configuration is refused, although this user can read it.
     link("other/2");
     // A new certificate beside the old key is refused too, so the counter alone does not show the reason.
     wait_for("the refusal", || {
-        (loads("refused") >= 1 && said(&cluster, 1).contains("Permission denied")).then_some(())
+        (loads("refused") >= 1 && log_of(&cluster, 1).contains("Permission denied")).then_some(())
     });
     assert_eq!((shown(), loads("taken")), (certificate("archive/1.pem"), 3));
-    // Without the sandbox it is.
+    // Without the sandbox, it is accepted.
     nodes.stop(1);
     set_sandbox_off(&cluster);
-    nodes.start_heard(&cluster, 1);
+    nodes.start_logged(&cluster, 1);
     cluster.settle();
     assert_eq!(shown(), certificate("other/2.pem"));
 }

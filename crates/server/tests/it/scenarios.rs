@@ -16,12 +16,12 @@ fn scenario(file: &str) -> Option<String> {
     let data = std::env::var_os("CATAMARAN_DATA").map_or_else(|| PathBuf::from("../../../shared/data"), PathBuf::from);
     let text = std::fs::read_to_string(data.join("rpl").join(file)).ok();
     if text.is_none() {
-        eprintln!("skipped: the scenario {file} is not there");
+        skip::data(file);
     }
     text
 }
 
-/// A record in words that two servers agree on: no TTL, no class, lower case, no dots at the end, no quotes.
+/// A record in a form that is equal for two servers: no TTL, no class, lower case, no trailing dots, no quotes.
 fn words(line: &str) -> String {
     let mut tokens: Vec<String> = line.split_whitespace().map(str::to_ascii_lowercase).collect();
     let is_ttl_or_class = |token: &String| token == "in" || token.bytes().all(|byte| byte.is_ascii_digit());
@@ -32,18 +32,18 @@ fn words(line: &str) -> String {
     tokens.iter().map(plain).collect::<Vec<_>>().join(" ")
 }
 
-/// What a CHECK_ANSWER step expects.
+/// The expected response of a CHECK_ANSWER step.
 #[derive(Default, Debug)]
 struct Expected {
     reply: String,
     question: String,
-    /// Any of these; a scenario without the section says nothing of it.
+    /// Any of these sets matches. A scenario without the section expects nothing about it.
     answers: Vec<BTreeSet<String>>,
     authority: BTreeSet<String>,
     additional: BTreeSet<String>,
 }
 
-/// The CHECK_ANSWER steps; each follows the QUERY with its question.
+/// The CHECK_ANSWER steps. Each follows the QUERY with its question.
 fn steps(text: &str) -> Vec<Expected> {
     let mut steps: Vec<Expected> = Vec::new();
     let (mut is_check, mut section) = (false, "");
@@ -112,7 +112,7 @@ fn the_examples_of_rfc_1034_are_answered_as_it_says() {
             let answer = section(&message, Section::Answer);
             assert!(step.answers.contains(&answer), "{answer:?}: {step:?}");
             assert_eq!(section(&message, Section::Authority), step.authority, "{step:?}");
-            // The scenario was written for a server without additional records; the RFC has them.
+            // The scenario was written for a server without additional records. The RFC has them.
             let additional = section(&message, Section::Additional);
             assert!(step.additional.is_subset(&additional), "{additional:?}: {step:?}");
         }
@@ -129,7 +129,7 @@ fn raw_garbage_is_answered_or_dropped_and_nothing_crashes() {
     let cluster = Cluster::start("garbage", 1, &[]);
     let before = cluster.settle();
     for (index, message) in raw.iter().enumerate() {
-        // Row 1 of the order of answers, and it alone, is silence.
+        // Only row 1 of the order of answers has no response.
         let is_dropped = message.len() < 12 || message[2] & 0x80 != 0;
         for transport in [Transport::Udp, Transport::Tcp] {
             let wait = if is_dropped { SILENCE / 100 } else { Duration::from_secs(5) };

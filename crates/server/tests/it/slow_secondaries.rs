@@ -1,9 +1,8 @@
-//! Secondaries that take a zone slowly, while it changes: what they keep in memory is bounded, and they leave room for
-//! others.
+//! Secondaries that transfer a zone slowly while it changes. The memory that they use is bounded, and they leave room
+//! for others.
 
 use crate::support::cluster::{Cluster, Scratch, key_of, wait_for};
-use crate::support::dns::{Transport, exchange};
-use crate::support::encrypted::framed;
+use crate::support::dns::{Transport, exchange, framed};
 use crate::support::http;
 use crate::support::message::{name, sign};
 use std::fmt::Write as _;
@@ -14,13 +13,13 @@ use tsig::client::ClientKey;
 use wire::builder::MessageBuilder;
 use wire::number::Rtype;
 
-/// Names of the zone, each with a text of 200 bytes: far more than sockets and queues on the way hold.
+/// Names of the zone, each with a text of 200 bytes: far more than sockets and queues hold.
 const NAMES: usize = 100_000;
 /// Records of one update.
 const UPDATE_RECORDS: usize = 400;
 const RETIRED_BYTES: &str = "catamaran_zone_retired_bytes";
 
-/// A node with a large zone, and limits of transfers.
+/// A node with a large zone, and limits for transfers.
 fn start(test: &str, limits: &[(&str, &str)]) -> Cluster {
     let scratch = Scratch::new(test);
     let mut zone =
@@ -33,12 +32,12 @@ fn start(test: &str, limits: &[(&str, &str)]) -> Cluster {
     cluster
 }
 
-/// Asks for the zone, with a socket that takes next to nothing by itself.
+/// Requests the zone over a socket with a small receive buffer.
 fn begin_slowly(cluster: &Cluster) -> TcpStream {
     begin(cluster, slow_socket(cluster, Ipv4Addr::LOCALHOST))
 }
 
-/// A connection from one of this machine's addresses that takes next to nothing by itself.
+/// A connection from one of this machine's addresses, with a small receive buffer.
 fn slow_socket(cluster: &Cluster, from: Ipv4Addr) -> TcpStream {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(4_096).unwrap();
@@ -53,20 +52,20 @@ fn request(key: &ClientKey) -> Vec<u8> {
     framed(&sign(key, query, 0))
 }
 
-/// Asks for the zone.
+/// Requests the zone.
 fn begin(cluster: &Cluster, stream: TcpStream) -> TcpStream {
     begin_with(&cluster.client_key(), stream)
 }
 
-/// Asks for the zone with a key.
+/// Requests the zone with a key.
 fn begin_with(key: &ClientKey, mut stream: TcpStream) -> TcpStream {
     stream.write_all(&request(key)).unwrap();
-    // It has begun, and holds its version.
+    // The transfer has begun, and holds its version.
     stream.read_exact(&mut [0; 1_024]).unwrap();
     stream
 }
 
-/// Reads all of the zone.
+/// Reads the whole zone.
 fn take_whole(mut stream: TcpStream) {
     let query = MessageBuilder::query(2, name("large.test.").as_ref(), Rtype::SOA).build();
     stream.write_all(&framed(&query)).unwrap();
@@ -103,7 +102,7 @@ fn a_slow_secondary_keeps_a_limited_amount_of_old_versions() {
     let mut most = 0;
     for round in 0..ROUNDS {
         update(&cluster, round);
-        // What an update let go may be a little more than what is left, until the transfer has looked again.
+        // The memory that an update released may exceed the limit slightly, until the transfer checks it again.
         wait_for("memory that is free again", || {
             let retired = cluster.metric(1, RETIRED_BYTES);
             most = most.max(retired);
@@ -113,7 +112,7 @@ fn a_slow_secondary_keeps_a_limited_amount_of_old_versions() {
     println!("at most {most} bytes of former versions");
     assert_eq!((given_up(&cluster, "memory"), given_up(&cluster, "slow")), (1, 0), "all that was too much for one");
     assert_eq!(cluster.metric(1, "catamaran_transfers_running"), 0);
-    // Nothing is kept when nobody reads, also while nothing changes.
+    // Without readers no version is kept, also while nothing changes.
     wait_for("memory that is free again", || (cluster.metric(1, RETIRED_BYTES) == 0).then_some(()));
 }
 
@@ -144,35 +143,35 @@ fn a_secondary_below_the_minimum_rate_is_aborted() {
     let limits = [("grace_ms = 60000", "grace_ms = 1000"), ("second_min = 65536", "second_min = 1000000")];
     let cluster = start("slow-rate", &limits);
     let mut stream = begin_slowly(&cluster);
-    // It reads on and on, so that no single message waits for long.
+    // The client reads without a pause, so no single message waits long.
     wait_for("the end", || {
         stream.read_exact(&mut [0; 4_096]).unwrap();
         (given_up(&cluster, "slow") == 1).then_some(())
     });
     assert_eq!(cluster.metric(1, "catamaran_transfers_running"), 0);
-    // One that keeps it gets all.
+    // A client that keeps the rate gets the whole zone.
     take_whole(begin(&cluster, TcpStream::connect(cluster.dns(1)).unwrap()));
     assert_eq!(given_up(&cluster, "slow"), 1);
 }
 
-/// Slow transfers of one key, far more than there are places.
+/// Slow transfers of one key, far more than there are slots.
 const GREEDY: usize = 40;
-/// Places of a node.
-const PLACES: u64 = 16;
-/// Time in which another gets the whole zone, though all places are taken.
+/// Transfers that a node runs at the same time.
+const SLOTS: u64 = 16;
+/// Time in which another client gets the whole zone, although all slots are taken.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Has the key of `up` take all places, and hold them.
-fn take_all_places(cluster: &Cluster) -> Vec<TcpStream> {
-    let asked = |_| {
+/// Takes all slots with the key of `up`, and holds them.
+fn take_all_slots(cluster: &Cluster) -> Vec<TcpStream> {
+    let start_transfer = |_| {
         let mut stream = slow_socket(cluster, Ipv4Addr::LOCALHOST);
         stream.write_all(&request(&cluster.client_key())).unwrap();
         stream
     };
-    let slow: Vec<TcpStream> = (0..GREEDY).map(asked).collect();
+    let slow: Vec<TcpStream> = (0..GREEDY).map(start_transfer).collect();
     let refused = "catamaran_rejects_total{transport=\"tcp\",reason=\"transfers_max\"}";
-    wait_for("an answer to each", || (cluster.metric(1, refused) == GREEDY as u64 - PLACES).then_some(()));
-    assert_eq!((cluster.metric(1, "catamaran_transfers_running"), given_up(cluster, "evicted")), (PLACES, 0));
+    wait_for("an answer to each", || (cluster.metric(1, refused) == GREEDY as u64 - SLOTS).then_some(()));
+    assert_eq!((cluster.metric(1, "catamaran_transfers_running"), given_up(cluster, "evicted")), (SLOTS, 0));
     slow
 }
 
@@ -182,21 +181,21 @@ fn a_key_with_all_transfers_loses_one_to_another_key() {
     let made = cluster.run(&["key", "add", "other", "--transfer", "--zone", "large.test"]);
     assert!(made.status.success(), "{made:?}");
     let other = key_of(str::from_utf8(&made.stdout).unwrap());
-    let _slow = take_all_places(&cluster);
+    let _slow = take_all_slots(&cluster);
     let begun = Instant::now();
     take_whole(begin_with(&other, TcpStream::connect(cluster.dns(1)).unwrap()));
     println!("the other key had its zone after {:?}", begun.elapsed());
     assert!(begun.elapsed() < SOON);
     assert_eq!(given_up(&cluster, "evicted"), 1, "one made room, and no more");
-    wait_for("its end", || (cluster.metric(1, "catamaran_transfers_running") == PLACES - 1).then_some(()));
+    wait_for("its end", || (cluster.metric(1, "catamaran_transfers_running") == SLOTS - 1).then_some(()));
 }
 
 #[test]
 fn a_client_with_all_transfers_of_a_key_loses_one_to_another_client() {
     let cluster = start("greedy-client", &[]);
-    let _slow = take_all_places(&cluster);
+    let _slow = take_all_slots(&cluster);
     // Another network of loopback.
     let _other = begin(&cluster, slow_socket(&cluster, Ipv4Addr::new(127, 0, 9, 1)));
     wait_for("the end of one", || (given_up(&cluster, "evicted") == 1).then_some(()));
-    wait_for("its place", || (cluster.metric(1, "catamaran_transfers_running") == PLACES).then_some(()));
+    wait_for("a slot", || (cluster.metric(1, "catamaran_transfers_running") == SLOTS).then_some(()));
 }

@@ -1,5 +1,5 @@
-//! Queries over UDP whose sources are spread over a network: however many addresses are claimed, each prefix that they
-//! are in has a bound.
+//! UDP queries from source addresses spread over a network. However many addresses are used, each of their prefixes has
+//! a limit.
 
 use crate::support::cluster::{Cluster, Scratch, wait_for};
 use crate::support::message::name;
@@ -10,16 +10,16 @@ use std::time::{Duration, Instant};
 use wire::builder::MessageBuilder;
 use wire::number::Rtype;
 
-/// Names of the zone: no two queries of a flood are alike.
+/// Names of the zone: every query of a flood is different.
 const NAMES: usize = 4_000;
-/// Time without a response after which none comes any more.
+/// Time without a response that ends a flood.
 const SILENCE: Duration = Duration::from_millis(300);
 
-/// What the node gives: to an address, to a network of 24 bits, and in all of them as many at once as in a second.
+/// Responses per second for an address and for a /24 network. The burst is one second's worth.
 const ADDRESS: u64 = 10;
 const NETWORK: u64 = 100;
 
-/// A node with one worker, for which loopback is no exception.
+/// A node with one worker, whose rate limit also applies to loopback.
 fn start(test: &str) -> (Cluster, Scratch) {
     let scratch = Scratch::new(test);
     let mut zone = "$ORIGIN many.test.\n$TTL 60\n@ SOA ns hostmaster 1 3600 900 604800 60\n@ NS ns\n".to_owned();
@@ -42,7 +42,7 @@ fn start(test: &str) -> (Cluster, Scratch) {
     (cluster, scratch)
 }
 
-/// What came of a flood.
+/// The outcome of a flood.
 #[derive(Debug)]
 struct Outcome {
     whole: u64,
@@ -50,7 +50,7 @@ struct Outcome {
     seconds: f64,
 }
 
-/// Sends queries from each of these addresses in turn, all for names of their own, and takes what comes back.
+/// Sends queries from each of these addresses in turn, all for different names, and reads the responses.
 fn flood(to: SocketAddr, from: impl Iterator<Item = Ipv4Addr>, count: usize) -> Outcome {
     let sockets: Vec<UdpSocket> = from.map(|address| UdpSocket::bind((address, 0)).unwrap()).collect();
     sockets.iter().for_each(|socket| socket.set_nonblocking(true).unwrap());
@@ -75,7 +75,7 @@ fn flood(to: SocketAddr, from: impl Iterator<Item = Ipv4Addr>, count: usize) -> 
     for number in 0..count {
         let query = MessageBuilder::query(1, name(&format!("n{number}.many.test.")).as_ref(), Rtype::TXT).build();
         sockets[number % sockets.len()].send_to(&query, to).unwrap();
-        // No more at once than the buffers of both sides hold.
+        // The number in flight stays within the buffers of both sides.
         if number % 16 == 15 {
             std::thread::sleep(Duration::from_millis(1));
             take(&mut outcome);
@@ -99,7 +99,7 @@ fn each_prefix_is_limited_however_many_addresses_a_flood_uses() {
         let base = u32::from(Ipv4Addr::from(base));
         (0..networks).flat_map(move |network| (1..=each).map(move |host| Ipv4Addr::from(base + (network << 8) + host)))
     };
-    // Each in a /16 of its own, so that none takes from another. What is beyond is answered short.
+    // Each case uses its own /16, so that they share no limit. Queries beyond the limit get truncated responses.
     for (what, from, count, rate) in [
         ("one address", addresses([127, 61, 0, 0], 1, 1), 500, ADDRESS),
         ("a /24", addresses([127, 62, 0, 0], 1, 200), 2_000, NETWORK),
@@ -108,10 +108,10 @@ fn each_prefix_is_limited_however_many_addresses_a_flood_uses() {
     ] {
         let outcome = flood(cluster.dns(1), from, count);
         println!("{what}: {outcome:?}");
-        // As many at once as in a second.
+        // The burst is one second's worth.
         let bound = (rate as f64 * (1.0 + outcome.seconds)) as u64 + 1;
         assert!(outcome.whole <= bound, "{what}: more than {bound} of {outcome:?}");
-        assert!(outcome.whole >= rate * 9 / 10, "{what}: what is allowed is given, {outcome:?}");
-        assert!(outcome.whole + outcome.short > count as u64 / 2, "{what}: most queries are heard, {outcome:?}");
+        assert!(outcome.whole >= rate * 9 / 10, "{what}: too few whole answers, {outcome:?}");
+        assert!(outcome.whole + outcome.short > count as u64 / 2, "{what}: too few answers, {outcome:?}");
     }
 }

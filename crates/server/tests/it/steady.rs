@@ -1,4 +1,4 @@
-//! What packet workers ask of the kernel while they do nothing but answer.
+//! System calls of packet workers that only answer queries.
 
 use crate::support::cluster::Cluster;
 use crate::support::dns::{Transport, exchange};
@@ -16,27 +16,26 @@ const WAIT: Duration = Duration::from_secs(10);
 /// How long the workers are watched.
 const WATCHED: Duration = Duration::from_secs(2);
 
-/// What a zone that is signed is asked by who wants to see signatures, and some of the types that answer and authority
-/// section have then.
+/// Queries with DO for a signed zone, and types that the answer and authority sections must contain.
 const OF_SIGNED: [(&str, Rtype, &[Rtype]); 12] = [
     ("www.signed.test.", Rtype::A, &[Rtype::A, Rtype::RRSIG]),
     ("signed.test.", Rtype::DNSKEY, &[Rtype::DNSKEY, Rtype::RRSIG]),
     ("signed.test.", Rtype::NSEC, &[Rtype::NSEC, Rtype::RRSIG]),
     ("alias.signed.test.", Rtype::A, &[Rtype::CNAME, Rtype::A, Rtype::RRSIG]),
-    // No such type, no such name, an empty non-terminal.
+    // NODATA, NXDOMAIN, and an empty non-terminal.
     ("www.signed.test.", Rtype::MX, &[Rtype::SOA, Rtype::NSEC, Rtype::RRSIG]),
     ("nothing.signed.test.", Rtype::A, &[Rtype::SOA, Rtype::NSEC, Rtype::RRSIG]),
     ("wild.signed.test.", Rtype::A, &[Rtype::SOA, Rtype::NSEC, Rtype::RRSIG]),
-    // A wildcard, and a type that it has not.
+    // A wildcard, and a type that it does not have.
     ("any.wild.signed.test.", Rtype::TXT, &[Rtype::TXT, Rtype::NSEC, Rtype::RRSIG]),
     ("any.wild.signed.test.", Rtype::A, &[Rtype::SOA, Rtype::NSEC, Rtype::RRSIG]),
-    // Delegations to a zone that is not signed, and to one that is.
+    // Delegations to an unsigned zone and to a signed one.
     ("www.below.signed.test.", Rtype::A, &[Rtype::NS, Rtype::NSEC, Rtype::RRSIG]),
     ("www.safe.signed.test.", Rtype::A, &[Rtype::NS, Rtype::DS, Rtype::RRSIG]),
     ("www.short.signed.test.", Rtype::A, &[Rtype::DNAME, Rtype::CNAME, Rtype::A, Rtype::RRSIG]),
 ];
 
-/// They are answered so.
+/// The queries, after a check of their answers.
 fn messages_of_signed(server: SocketAddr) -> Vec<Vec<u8>> {
     let ask = |(owner, rtype, wanted): (&str, Rtype, &[Rtype])| {
         let query = MessageBuilder::query(7, name(owner).as_ref(), rtype).edns(1232, true).build();
@@ -51,7 +50,7 @@ fn messages_of_signed(server: SocketAddr) -> Vec<Vec<u8>> {
     OF_SIGNED.map(ask).into()
 }
 
-/// A query with a cookie that the server gave, and with one that it did not (RFC 7873 5.2).
+/// A query with a valid server cookie, and one with an invalid one (RFC 7873 5.2).
 fn messages_with_cookies(server: SocketAddr) -> Vec<Vec<u8>> {
     let with = |owner: &str, cookie: &[u8]| {
         MessageBuilder::query(8, name(owner).as_ref(), Rtype::A).edns(1232, false).option(COOKIE, cookie).build()
@@ -61,7 +60,7 @@ fn messages_with_cookies(server: SocketAddr) -> Vec<Vec<u8>> {
         Message::parse(&response).unwrap().edns().unwrap().option(COOKIE).unwrap().to_vec()
     };
     let good = given(&[1; 8]);
-    assert_eq!((good.len(), given(&good)), (24, good.clone()), "what is good goes back as it came");
+    assert_eq!((good.len(), given(&good)), (24, good.clone()), "a valid cookie comes back unchanged");
     vec![
         with("www.example.test.", &good),
         with("nothing.example.test.", &good),
@@ -69,7 +68,7 @@ fn messages_with_cookies(server: SocketAddr) -> Vec<Vec<u8>> {
     ]
 }
 
-/// One of each kind of message that a worker answers by itself, as those under which it allocates nothing
+/// One of each kind of message that a worker answers itself: the kinds for which it allocates nothing
 /// (`src/listen/udp/steady.rs`).
 fn messages(server: SocketAddr) -> Vec<Vec<u8>> {
     let ask = |text: &str, rtype| MessageBuilder::query(7, name(text).as_ref(), rtype).edns(1232, false).build();
@@ -98,7 +97,7 @@ fn messages(server: SocketAddr) -> Vec<Vec<u8>> {
     messages
 }
 
-/// The names of the packet workers' threads, by their numbers.
+/// The names of the packet workers' threads, by thread ID.
 fn workers(pid: u32) -> BTreeMap<String, String> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
     tasks
@@ -109,14 +108,14 @@ fn workers(pid: u32) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Thread and call of a line of strace's: `12 poll([{fd=3`; none of a signal's.
+/// Thread and call in a line of strace's output: `12 poll([{fd=3`. `None` for a signal.
 fn call(line: &str) -> Option<(&str, &str)> {
     let (thread, rest) = line.split_once(' ')?;
     let (call, _) = rest.split_once('(')?;
     (!call.starts_with(['-', '+'])).then_some((thread, call))
 }
 
-/// The descriptor that a call is about.
+/// The file descriptor of a call.
 fn descriptor(line: &str) -> Option<u32> {
     line.split_once('(')?.1.split_once(',')?.0.parse().ok()
 }
@@ -127,7 +126,7 @@ fn packet_workers_only_receive_send_and_poll() {
         return;
     }
     let cluster = Cluster::start("steady", 1, &[]);
-    // A delegation, a name with more than fits a datagram, names below another, and a zone that is signed.
+    // A delegation, a name with more records than fit a datagram, names below another, and a signed zone.
     let many: String = (0..80).map(|last| format!("update add many.example.test. 60 A 10.0.0.{last}\n")).collect();
     let below = "update add below.example.test. 60 NS ns.below.example.test.\n\
                  update add ns.below.example.test. 60 A 192.0.2.3\n\
@@ -139,13 +138,13 @@ fn packet_workers_only_receive_send_and_poll() {
     let pid = cluster.pid(1).unwrap();
     let workers = workers(pid);
     assert!(!workers.is_empty());
-    // Several sockets, so that each worker gets some.
+    // Several sockets, so that each worker receives some.
     let clients: Vec<UdpSocket> = (0..16).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
     clients.iter().for_each(|client| client.set_nonblocking(true).unwrap());
     let messages = messages(cluster.dns(1));
     let ask = |lasting: Duration| {
         let until = Instant::now() + lasting;
-        // RCODE, and whether it is truncated, of what came back.
+        // RCODE and TC of the responses.
         let mut answers: BTreeMap<(u8, bool), u64> = BTreeMap::new();
         while Instant::now() < until {
             for client in &clients {
@@ -165,7 +164,7 @@ fn packet_workers_only_receive_send_and_poll() {
     let watched = Watched::start(&cluster.dir, pid, &[]);
     let answers = ask(WATCHED);
     let text = watched.stop();
-    // NOERROR whole and truncated, FORMERR, NXDOMAIN, REFUSED: each kind was answered.
+    // NOERROR complete and truncated, FORMERR, NXDOMAIN, REFUSED: the node sent each kind of response.
     let kinds: BTreeSet<(u8, bool)> = answers.keys().copied().collect();
     assert_eq!(kinds, BTreeSet::from([(0, false), (0, true), (1, false), (3, false), (5, false)]), "{answers:?}");
     assert!(answers.values().sum::<u64>() > 1_000, "{answers:?}");
@@ -174,13 +173,14 @@ fn packet_workers_only_receive_send_and_poll() {
         calls.entry(thread).or_default().insert(call);
     }
     assert_eq!(calls.len(), workers.len(), "each worker was watched");
-    // What `poll` becomes when a signal of the watcher interrupts it.
+    // `poll` shows as `restart_syscall` when a signal of the watcher interrupts it.
     let expected = ["poll", "recvmmsg", "sendmmsg", "restart_syscall"];
     for (thread, calls) in &calls {
         let others: Vec<_> = calls.iter().filter(|call| !expected.contains(call)).collect();
         assert!(others.is_empty(), "{}: {others:?} among {} calls", workers[*thread], text.lines().count());
     }
-    // No two read from one socket, so none of them waits for another, or takes what another is woken for.
+    // No two workers read from one socket. Otherwise one could wait for another, or read the datagram that woke
+    // another.
     let mut readers: BTreeMap<u32, BTreeSet<&str>> = BTreeMap::new();
     for line in text.lines().filter(|line| line.contains(" recvmmsg(")) {
         readers.entry(descriptor(line).unwrap()).or_default().insert(line.split_once(' ').unwrap().0);

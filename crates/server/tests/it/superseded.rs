@@ -2,7 +2,7 @@
 
 use crate::support::cluster::{Cluster, Scratch, wait_for};
 use crate::support::dns::{Transport, exchange};
-use crate::support::nodes::{Nodes, config, serve_in_vain};
+use crate::support::nodes::{Nodes, config, serve_refused};
 use crate::support::restored::Restored;
 use crate::updates::{add, rcode};
 use std::process::Output;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 const REMOVED: i32 = 7;
 
-/// Makes a new cluster from a node that does not run.
+/// Makes a new cluster from a stopped node.
 fn recover(scratch: &Scratch, name: &str, from: &str, words: &[&str]) -> (Restored, Output) {
     let new = Restored::new(scratch, name);
     let output = new.make(&[&["recover", from, "--accept-loss"], words].concat());
@@ -29,24 +29,27 @@ fn the_old_majority_ends_when_it_comes_back_after_a_recovery() {
     cluster.settle();
     assert_eq!(cluster.end("TERM"), Some(0));
     let source = config(&cluster, 3).to_str().unwrap().to_owned();
-    // A rehearsal leaves the old cluster as it is.
+    // A rehearsal leaves the old cluster unchanged.
     let (_rehearsal, _) = recover(&scratch, "rehearsal", &source, &["--rehearsal"]);
     assert!([1, 2, 3].iter().all(|id| !mark(&cluster, *id).exists()));
 
     let (mut new, made) = recover(&scratch, "new", &source, &[]);
-    let said = String::from_utf8_lossy(&made.stdout).into_owned();
-    assert!(said.contains("marked 3 directories"), "{said}");
+    let printed = String::from_utf8_lossy(&made.stdout).into_owned();
+    assert!(printed.contains("marked 3 directories"), "{printed}");
     for id in [1, 2, 3] {
-        let (code, said) = serve_in_vain(&cluster, id);
-        assert_eq!(code, Some(REMOVED), "{said}");
-        assert!(said.contains(&format!("the cluster of node {id} is superseded")) && said.contains("try:"), "{said}");
+        let (code, printed) = serve_refused(&cluster, id);
+        assert_eq!(code, Some(REMOVED), "{printed}");
+        assert!(
+            printed.contains(&format!("the cluster of node {id} is superseded")) && printed.contains("try:"),
+            "{printed}"
+        );
     }
     // On other machines the command cannot mark the directories. The old majority starts again.
     for id in [1, 2] {
         std::fs::remove_file(mark(&cluster, id)).unwrap();
     }
     let mut nodes = Nodes::default();
-    [1, 2].into_iter().for_each(|id| nodes.start_heard(&cluster, id));
+    [1, 2].into_iter().for_each(|id| nodes.start_logged(&cluster, id));
     let key = cluster.client_key();
     wait_for("the old majority to acknowledge an update", || {
         let message = add(&key, "old.example.test.");
@@ -56,14 +59,14 @@ fn the_old_majority_ends_when_it_comes_back_after_a_recovery() {
 
     new.start();
     for id in [1, 2] {
-        let (status, said) = nodes.ended(&cluster, id);
-        assert_eq!(status.code(), Some(REMOVED), "{said}");
-        assert!(said.contains(&format!("the cluster of node {id} is superseded")), "{said}");
-        assert!(said.contains("was made from node 3"), "{said}");
+        let (status, printed) = nodes.ended(&cluster, id);
+        assert_eq!(status.code(), Some(REMOVED), "{printed}");
+        assert!(printed.contains(&format!("the cluster of node {id} is superseded")), "{printed}");
+        assert!(printed.contains("was made from node 3"), "{printed}");
         assert!(mark(&cluster, id).exists());
     }
-    let (code, said) = serve_in_vain(&cluster, 1);
-    assert_eq!(code, Some(REMOVED), "{said}");
+    let (code, printed) = serve_refused(&cluster, 1);
+    assert_eq!(code, Some(REMOVED), "{printed}");
 }
 
 #[test]
@@ -83,12 +86,12 @@ fn the_old_majority_ends_when_it_comes_back_after_a_restore_that_names_an_old_no
         std::fs::remove_file(mark(&cluster, id)).unwrap();
     }
     let mut nodes = Nodes::default();
-    [1, 2].into_iter().for_each(|id| nodes.start_heard(&cluster, id));
+    [1, 2].into_iter().for_each(|id| nodes.start_logged(&cluster, id));
     nodes.leader(&cluster);
     new.start();
     for id in [1, 2] {
-        let (status, said) = nodes.ended(&cluster, id);
-        assert_eq!(status.code(), Some(REMOVED), "{said}");
+        let (status, printed) = nodes.ended(&cluster, id);
+        assert_eq!(status.code(), Some(REMOVED), "{printed}");
         assert!(mark(&cluster, id).exists());
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::support::cluster::{Cluster, PATIENCE, wait_for};
 use crate::support::dns::{Transport, exchange};
-use crate::support::nodes::{Nodes, cluster_of_nodes, data, said};
+use crate::support::nodes::{Nodes, cluster_of_nodes, data, log_of};
 use crate::updates::{add, add_text, assert_on_every_node, rcode};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -25,8 +25,8 @@ fn newest_segment(cluster: &Cluster, id: u64) -> (PathBuf, Vec<u8>) {
 fn lose_last_sector(cluster: &Cluster, id: u64) {
     let (path, bytes) = newest_segment(cluster, id);
     let sectors: Vec<&[u8]> = bytes.chunks(SECTOR_BYTES).collect();
-    let begins = |place: &usize| sectors[*place][1..5] == *b"CtLg";
-    let has_entries = |place: &usize| begins(place) && sectors[*place][65..69] != [0; 4];
+    let begins = |sector: &usize| sectors[*sector][1..5] == *b"CtLg";
+    let has_entries = |sector: &usize| begins(sector) && sectors[*sector][65..69] != [0; 4];
     let end = sectors.iter().rposition(|sector| sector.iter().any(|byte| *byte != 0)).unwrap() + 1;
     let first = (0..end).rfind(has_entries).expect("a record with entries");
     let next = (first + 1..end).find(begins).unwrap_or(end);
@@ -34,8 +34,8 @@ fn lose_last_sector(cluster: &Cluster, id: u64) {
     let kept = if next == first + 1 { next + 1 } else { next };
     assert!(end - next < 20, "few records follow the update: {first} {next} {end}");
     let mut file = OpenOptions::new().write(true).open(path).unwrap();
-    for place in (next - 1..next).chain(kept..end) {
-        file.seek(SeekFrom::Start((place * SECTOR_BYTES) as u64)).unwrap();
+    for sector in (next - 1..next).chain(kept..end) {
+        file.seek(SeekFrom::Start((sector * SECTOR_BYTES) as u64)).unwrap();
         file.write_all(&[0; SECTOR_BYTES]).unwrap();
     }
     file.sync_all().unwrap();
@@ -69,20 +69,20 @@ fn an_acknowledged_update_survives_a_lost_sector_and_the_death_of_the_leader() {
 
 fn survives(cluster: &Cluster, nodes: &mut Nodes, owner: &str, message: &[u8]) {
     let [leader, second, third] = acknowledge_and_tear(cluster, nodes, message);
-    nodes.start_heard(cluster, second);
+    nodes.start_logged(cluster, second);
     nodes.start(cluster, third);
-    let doubt = data(cluster, second).with_extension("doubt");
+    let loss_file = data(cluster, second).with_extension("doubt");
     wait_for("the node to say what it waits for", || {
-        said(cluster, second).contains("Start the named nodes").then_some(())
+        log_of(cluster, second).contains("Start the named nodes").then_some(())
     });
     assert!(!leads(cluster, second) && !leads(cluster, third), "the update is lost");
-    let noted = std::fs::read_to_string(&doubt).unwrap();
+    let noted = std::fs::read_to_string(&loss_file).unwrap();
     assert!(noted.starts_with("doubt term=") && noted.contains(" cause=torn\n"), "{noted}");
     let status = wait_for("the third to show its log", || {
         let status = cluster.status(second)?;
-        (status["log_doubt"]["waits_for"] == serde_json::json!([leader])).then_some(status)
+        (status["suspected_log_loss"]["waits_for"] == serde_json::json!([leader])).then_some(status)
     });
-    assert_eq!(status["log_doubt"]["cause"], "torn-record");
+    assert_eq!(status["suspected_log_loss"]["cause"], "torn-record");
     let shown = cluster.run(&["status"]);
     let shown = String::from_utf8_lossy(&shown.stdout);
     assert!(shown.contains(&format!("to elect a leader, start node {leader} ")), "{shown}");
@@ -90,7 +90,7 @@ fn survives(cluster: &Cluster, nodes: &mut Nodes, owner: &str, message: &[u8]) {
     nodes.start(cluster, leader);
     cluster.settle();
     assert_on_every_node(cluster, &[owner.to_owned()]);
-    wait_for("the doubt to be cleared", || (!doubt.exists()).then_some(()));
+    wait_for("data.doubt to be removed", || (!loss_file.exists()).then_some(()));
 }
 
 #[test]
@@ -98,10 +98,10 @@ fn an_operator_can_give_up_what_only_a_lost_node_had() {
     let (cluster, mut nodes) = cluster_of_nodes("torn-lost");
     let [_, second, third] =
         acknowledge_and_tear(&cluster, &mut nodes, &add(&cluster.client_key(), "torn.example.test."));
-    nodes.start_heard(&cluster, second);
+    nodes.start_logged(&cluster, second);
     nodes.start(&cluster, third);
     wait_for("the node to say what it waits for", || {
-        said(&cluster, second).contains("Start the named nodes").then_some(())
+        log_of(&cluster, second).contains("Start the named nodes").then_some(())
     });
     nodes.kill(second);
     std::fs::remove_file(data(&cluster, second).with_extension("doubt")).unwrap();
@@ -119,14 +119,14 @@ fn a_cluster_whose_logs_are_all_torn_comes_back_by_itself() {
     cluster.ids().for_each(|id| nodes.kill(id));
     for id in cluster.ids() {
         lose_last_sector(&cluster, id);
-        nodes.start_heard(&cluster, id);
+        nodes.start_logged(&cluster, id);
     }
     cluster.settle();
     for id in cluster.ids() {
-        assert!(said(&cluster, id).contains("was cut off"), "node {id}: {}", said(&cluster, id));
+        assert!(log_of(&cluster, id).contains("was cut off"), "node {id}: {}", log_of(&cluster, id));
     }
     for id in cluster.ids() {
-        let doubt = data(&cluster, id).with_extension("doubt");
-        wait_for("the doubt to be cleared", || (!doubt.exists()).then_some(()));
+        let loss_file = data(&cluster, id).with_extension("doubt");
+        wait_for("data.doubt to be removed", || (!loss_file.exists()).then_some(()));
     }
 }

@@ -1,7 +1,7 @@
-//! Two sites, and a third voter at a third place that answers no queries: either site may go.
+//! Two sites, and a third voter at a third place that answers no queries: either site may fail.
 
 use crate::all_live::set_all_live;
-use crate::support::cluster::{CATAMARAN, Cluster, PATIENCE, kill, wait_for};
+use crate::support::cluster::{CATAMARAN, Cluster, KillOnDrop, PATIENCE, kill, wait_for};
 use crate::support::dns::{Transport, exchange};
 use crate::support::http;
 use crate::support::ports::free_ports;
@@ -25,20 +25,10 @@ impl Drop for Witness {
     }
 }
 
-/// A node that was killed and runs again.
-struct Back(Child);
-
-impl Drop for Back {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 impl Witness {
     fn join(cluster: &Cluster) -> Self {
         let token = cluster.run(&["cluster", "add"]);
-        // As it was printed, in a file that only its owner reads.
+        // The token as printed, in a file that only its owner can read.
         let file = cluster.dir.join("token");
         std::fs::write(&file, &token.stdout).unwrap();
         let port = free_ports(2);
@@ -75,7 +65,7 @@ impl Witness {
         links.filter_map(inode).collect()
     }
 
-    /// Local ports of its sockets in one of the kernel's tables; of TCP those that listen.
+    /// Local ports of its sockets in one of the kernel's tables. For TCP, only listening sockets.
     fn ports(&self, table: &str) -> BTreeSet<u16> {
         let sockets = self.sockets();
         let text = std::fs::read_to_string(format!("/proc/net/{table}")).unwrap_or_default();
@@ -88,19 +78,19 @@ impl Witness {
     }
 }
 
-/// Sends an update, and its bytes again, until somebody says that it was made.
+/// Sends an update, and repeats the same bytes, until a node reports that it is done.
 fn update(cluster: &Cluster, through: u64, owner: &str) {
     let (message, start) = (add(&cluster.client_key(), owner), Instant::now());
     while start.elapsed() < PATIENCE {
         let response = exchange(Transport::Udp, cluster.dns(through), &message, Duration::from_secs(4));
-        // SERVFAIL: nothing was done. A new leader may not be found yet.
+        // SERVFAIL: nothing was done. A new leader may not be known yet.
         match response.map(|response| rcode(&message, &response)) {
             Some(0) => return,
             Some(2) | None => {}
             Some(other) => panic!("RCODE {other} to {owner}"),
         }
     }
-    panic!("nobody takes {owner}");
+    panic!("no node accepted the update of {owner}");
 }
 
 #[test]
@@ -118,7 +108,7 @@ fn a_third_voter_without_dns_keeps_two_sites_alive() {
     let listening: BTreeSet<u16> = ["tcp", "tcp6"].iter().flat_map(|table| witness.ports(table)).collect();
     assert_eq!(listening, [witness.peer.port(), witness.api.port()].into());
     assert_eq!((witness.ports("udp"), witness.ports("udp6")), (BTreeSet::new(), BTreeSet::new()));
-    // No update waits for it.
+    // No update waits for the third voter.
     set_all_live(&cluster);
     wait_for("the two sites in the rotation", || {
         let table = String::from_utf8(cluster.run(&["cluster", "status"]).stdout).unwrap();
@@ -126,7 +116,7 @@ fn a_third_voter_without_dns_keeps_two_sites_alive() {
     });
     assert!(cluster.run(&["zone", "set", "example.test", "--ack", "majority"]).status.success());
 
-    // One site goes, that of the leader if a site has it, and then the other.
+    // One site fails, the leader's if a site has the leader. Then the other site fails.
     let leader = witness.status().and_then(|status| status["leader"].as_u64());
     let first = leader.filter(|&leader| leader < 3).unwrap_or(1);
     let (mut names, mut back) = (Vec::new(), Vec::new());
@@ -138,7 +128,7 @@ fn a_third_voter_without_dns_keeps_two_sites_alive() {
             update(&cluster, rest, &owner);
             names.push(owner);
         }
-        back.push(Back(cluster.serve(gone)));
+        back.push(KillOnDrop(cluster.serve(gone)));
         cluster.settle();
         assert_on_every_node(&cluster, &names);
     }

@@ -1,4 +1,4 @@
-//! `up`: its contract, and what must hold when nodes die.
+//! `up`: its contract, and its guarantees when nodes die.
 
 use crate::support::cluster::{CATAMARAN, Cluster, Scratch, kill, wait_for};
 use crate::support::dns::{Transport, exchange};
@@ -55,13 +55,13 @@ fn a_cluster_resumes_without_a_node_that_has_lost_its_data() {
     std::fs::create_dir(&data).unwrap();
     cluster.resume(&[]);
     cluster.wait_for_line("ready: 2 nodes");
-    // It is said which node ended, and why.
+    // `up` prints which node exited, and why.
     cluster.wait_for_line("node 3 exited");
     cluster.wait_for_line("this node has had data and has voted");
 }
 
-/// Every node answers over UDP and TCP, IPv4 and IPv6, on its own port and on the shared one; an update through each is
-/// seen on each.
+/// Every node answers over UDP and TCP, IPv4 and IPv6, on its own port and on the shared one. An update through each
+/// node is visible on every node.
 fn contract_with_tools(cluster: &Cluster) {
     let shared = std::net::SocketAddr::from(([127, 0, 0, 1], cluster.port));
     let mut addresses: Vec<_> = cluster.ids().map(|id| cluster.dns(id)).chain([shared]).collect();
@@ -78,7 +78,7 @@ fn contract_with_tools(cluster: &Cluster) {
     for through in cluster.ids() {
         let line = format!("zone example.test.\nupdate add through-{through}.example.test. 60 A 192.0.2.{through}");
         nsupdate(cluster.dns(through), &cluster.update_key(), &line).unwrap();
-        // The node that acknowledged shows it at once, the others soon.
+        // The node that acknowledged the update shows it at once, and the others soon.
         let qname = format!("through-{through}.example.test");
         let want = format!("192.0.2.{through}");
         assert_eq!(dig(cluster.dns(through), &[&qname, "A", "+short"]).trim(), want);
@@ -108,8 +108,8 @@ fn existing_zones_are_not_changed_and_errors_come_before_anything_is_made() {
 
     scratch.file("db", &text.replace("192.0.2.53", "192.0.2.54"));
     cluster.resume(&["--zone", &format!("zone.test={file}")]);
-    let said = cluster.wait_for_line("exists and was not changed");
-    assert!(said.contains("zone.test."), "{said}");
+    let printed = cluster.wait_for_line("exists and was not changed");
+    assert!(printed.contains("zone.test."), "{printed}");
     cluster.wait_for_line(&format!("catamaran zone replace zone.test={file}"));
     let query = MessageBuilder::query(1, name("ns.zone.test.").as_ref(), Rtype::A).build();
     let response = exchange(Transport::Udp, cluster.dns(1), &query, Duration::from_secs(5)).unwrap();
@@ -123,9 +123,9 @@ fn existing_zones_are_not_changed_and_errors_come_before_anything_is_made() {
         .stdin(Stdio::null())
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(3), "{said}");
-    assert!(said.contains(&format!("{bad}:4:6: ")), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(3), "{printed}");
+    assert!(printed.contains(&format!("{bad}:4:6: ")), "{printed}");
     assert!(!dir.exists());
 }
 
@@ -139,13 +139,13 @@ fn a_port_that_is_taken_is_named_and_nothing_is_left_behind() {
         .args(["--port", &port.to_string(), "--api-port", &(port + 20).to_string()])
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(6), "{said}");
-    assert!(said.contains(&taken.local_addr().unwrap().to_string()) && said.contains("--port"), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(6), "{printed}");
+    assert!(printed.contains(&taken.local_addr().unwrap().to_string()) && printed.contains("--port"), "{printed}");
 }
 
 #[test]
-fn nodes_end_with_up_however_it_ends() {
+fn nodes_exit_when_up_exits_for_any_reason() {
     let mut cluster = Cluster::start("orphans", 3, &[]);
     let pids: Vec<u32> = cluster.ids().filter_map(|id| cluster.pid(id)).collect();
     cluster.end("KILL");
@@ -161,11 +161,11 @@ fn a_dead_node_is_reported_and_started_again_only_with_supervise() {
     let mut cluster = Cluster::start("dead", 3, &[]);
     let victim = cluster.leader() % 3 + 1;
     kill("KILL", cluster.pid(victim).unwrap());
-    let said = cluster.wait_for_line(&format!("node {victim} exited (killed by signal 9)"));
-    assert!(said.contains("catamaran serve --config"), "{said}");
+    let printed = cluster.wait_for_line(&format!("node {victim} exited (killed by signal 9)"));
+    assert!(printed.contains("catamaran serve --config"), "{printed}");
     wait_for("its absence in cluster.json", || cluster.pid(victim).is_none().then_some(()));
     std::thread::sleep(Duration::from_millis(1_200));
-    assert_eq!(cluster.pid(victim), None, "it is not started again");
+    assert_eq!(cluster.pid(victim), None, "the node was restarted");
     assert_eq!(cluster.end("TERM"), Some(0));
     cluster.resume(&["--supervise"]);
     let before = cluster.pid(victim).unwrap();
@@ -185,7 +185,7 @@ fn a_node_that_starts_again_fails_no_query_on_the_shared_port() {
     kill("KILL", before);
     let (mut answered, mut lost) = (0, 0);
     let start = Instant::now();
-    // Each query comes from another port, so the kernel gives it to any of the nodes that listen.
+    // Each query uses a new source port, so the kernel may give it to any listening node.
     let mut is_back = false;
     while !is_back || answered < 2_000 {
         match exchange(Transport::Udp, shared, &query, Duration::from_millis(200)) {
@@ -198,10 +198,10 @@ fn a_node_that_starts_again_fails_no_query_on_the_shared_port() {
         is_back = cluster.pid(victim).is_some_and(|pid| pid != before)
             && cluster.status(victim).is_some()
             && cluster.metric(victim, "catamaran_requests_total") > 20;
-        assert!(start.elapsed() < Duration::from_secs(60), "it did not come back");
+        assert!(start.elapsed() < Duration::from_secs(60), "the node was not restarted, or gets no queries");
     }
     println!("{answered} answered, {lost} lost");
-    // Those that were in the dead node's sockets when it died.
+    // These queries were in the dead node's sockets when it died.
     assert!(lost <= 3, "{lost} lost");
 }
 

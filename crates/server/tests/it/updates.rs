@@ -1,6 +1,6 @@
-//! Updates: visible everywhere and soon; bad ones leave no trace.
+//! Updates: visible soon on every node. Invalid ones leave no trace.
 
-use crate::support::cluster::{Cluster, kill, wait_for};
+use crate::support::cluster::{Cluster, PATIENCE, kill, wait_for};
 use crate::support::dns::{SILENCE, Transport, exchange};
 use crate::support::http;
 use crate::support::message::{name, now_s, sign, truncate_mac};
@@ -14,7 +14,7 @@ use tsig::client::ClientKey;
 use wire::Rtype;
 use wire::builder::MessageBuilder;
 
-/// A number for each message, so that no two have the same bytes.
+/// A new ID for each message, so that no two messages have the same bytes.
 fn next_id() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
@@ -28,7 +28,7 @@ pub(crate) fn add(key: &ClientKey, owner: &str) -> Vec<u8> {
     sign(key, message, 0)
 }
 
-/// As [`add`], with a text that makes the update larger than a sector of the log.
+/// Like [`add`], with a text that makes the update larger than a sector of the log.
 pub(crate) fn add_text(key: &ClientKey, owner: &str) -> Vec<u8> {
     let text = [[250].as_slice(), &[b'x'; 250], &[250], &[b'x'; 250]].concat();
     let message = MessageBuilder::update(next_id(), name("example.test.").as_ref())
@@ -65,7 +65,7 @@ pub(crate) fn socket() -> UdpSocket {
     socket
 }
 
-/// All acknowledged names are on every node.
+/// Checks that all acknowledged names are on every node.
 pub(crate) fn assert_on_every_node(cluster: &Cluster, names: &[String]) {
     assert!(!names.is_empty());
     let socket = socket();
@@ -81,7 +81,7 @@ pub(crate) fn assert_on_every_node(cluster: &Cluster, names: &[String]) {
     }
 }
 
-/// A client that sends one update after the other to one node, each until it is acknowledged.
+/// A client that sends updates one by one to one node, each until it is acknowledged.
 pub(crate) struct Stream {
     stop: Arc<AtomicBool>,
     acknowledged: Arc<Mutex<Vec<String>>>,
@@ -106,12 +106,12 @@ impl Stream {
         Self { stop, acknowledged, thread }
     }
 
-    /// Sends until acknowledged; false when told to stop before.
+    /// Sends an update until it is acknowledged. Returns false if told to stop before.
     fn update(socket: &UdpSocket, to: SocketAddr, key: &ClientKey, owner: &str, stop: &AtomicBool) -> bool {
         let mut message = add(key, owner);
         let mut response = [0; 65_535];
         while !stop.load(Ordering::Relaxed) {
-            // A node that was killed makes the socket say so; the next try may find another.
+            // After a node was killed, the socket returns an error once. The next attempt may reach a new process.
             let _ = socket.send_to(&message, to);
             while let Ok((len, from)) = socket.recv_from(&mut response) {
                 if from != to || len < 12 || response[..2] != message[..2] {
@@ -119,7 +119,7 @@ impl Stream {
                 }
                 match response[3] & 0x0F {
                     0 => return true,
-                    // Certainly not done: a new message may be sent at once.
+                    // The update was certainly not executed, so a new message may be sent at once.
                     2 => message = add(key, owner),
                     other => panic!("{owner}: RCODE {other}"),
                 }
@@ -133,12 +133,23 @@ impl Stream {
         self.acknowledged.lock().unwrap().len()
     }
 
-    /// Stops; gives what was acknowledged.
+    /// Stops. Returns the acknowledged names.
     pub(crate) fn finish(self) -> Vec<String> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap();
         Arc::try_unwrap(self.acknowledged).unwrap().into_inner().unwrap()
     }
+}
+
+/// Waits until each stream has `count` more acknowledged updates. Returns how long that took.
+pub(crate) fn wait_for_more(streams: &[Stream], count: usize) -> Duration {
+    let start = Instant::now();
+    let before: Vec<usize> = streams.iter().map(Stream::acknowledged).collect();
+    wait_for("acknowledged updates", || {
+        let mut all = streams.iter().zip(&before);
+        all.all(|(stream, before)| stream.acknowledged() >= before + count).then_some(())
+    });
+    start.elapsed()
 }
 
 #[test]
@@ -157,14 +168,14 @@ fn a_thousand_updates_are_visible_on_all_nodes_soon() {
         let response =
             exchange(Transport::Udp, cluster.dns(through), &message, Duration::from_secs(5)).expect("a response");
         assert_eq!(rcode(&message, &response), 0);
-        // Acknowledged means visible on the node that answers.
+        // An acknowledged update is visible on the node that responded.
         assert!(
             is_there(&socket, cluster.dns(through), &owner),
             "{owner} is not on node {through} that acknowledged it"
         );
         for id in cluster.ids().filter(|id| *id != through) {
             while !is_there(&socket, cluster.dns(id), &owner) {
-                assert!(start.elapsed() < Duration::from_secs(5), "{owner} is not on node {id}");
+                assert!(start.elapsed() < PATIENCE, "{owner} is not on node {id}");
             }
         }
         delays.push(start.elapsed());
@@ -186,7 +197,7 @@ fn large_updates_work_over_udp_and_tcp() {
     let cluster = Cluster::start("large-updates", 3, &[]);
     let key = cluster.client_key();
     for (transport, count) in [(Transport::Udp, 900_u16), (Transport::Tcp, 1_000)] {
-        // 34 bytes and more a record: far beyond what fits into one packet on a wire.
+        // 34 bytes or more per record: far more than fits into one packet.
         let builder =
             (0..count).fold(MessageBuilder::update(next_id(), name("example.test.").as_ref()), |builder, n| {
                 let owner = format!("{transport:?}-{n}-of-a-large-update.example.test.");
@@ -200,7 +211,7 @@ fn large_updates_work_over_udp_and_tcp() {
     cluster.settle();
     let status = cluster.status(3).unwrap();
     assert_eq!(status["zones"][0]["records"], 13 + 900 + 1_000);
-    // One record more than is taken (and no more room in a message): refused, not cut.
+    // One record more than allowed (the message has no room for more): refused, not truncated.
     let builder = (0..1_001_u16)
         .fold(MessageBuilder::update(next_id(), name("example.test.").as_ref()), |builder, n| {
             builder.add(name("many.example.test.").as_ref(), Rtype::A, 60, &[10, 1, (n >> 8) as u8, n as u8])
@@ -210,7 +221,8 @@ fn large_updates_work_over_udp_and_tcp() {
     assert_eq!(rcode(&message, &response), 5);
 }
 
-/// An UPDATE that adds TXT records, which fills a message with its signature to the last byte; how many.
+/// An UPDATE that adds TXT records. With its signature it has the maximum size of a message. Also returns the number of
+/// records.
 fn as_long_as_a_message_may_be(key: &ClientKey) -> (Vec<u8>, u64) {
     let empty = MessageBuilder::update(1, name("example.test.").as_ref()).build();
     let signature = sign(key, empty.clone(), 0).len() - empty.len();
@@ -220,7 +232,7 @@ fn as_long_as_a_message_may_be(key: &ClientKey) -> (Vec<u8>, u64) {
         builder.add(name(&format!("long-{n:03}.example.test.")).as_ref(), Rtype::TXT, 60, &rdata)
     };
     let (mut builder, mut count) = (MessageBuilder::update(next_id(), name("example.test.").as_ref()), 0);
-    // Of the last record only its text is as long as there is room.
+    // The text of the last record fills the rest of the message.
     let of_a_record = |text| add(builder.clone(), 0, text).byte_count() - builder.byte_count();
     let (least, most) = (of_a_record(1), of_a_record(255));
     while room - builder.byte_count() >= most + least {
@@ -242,7 +254,7 @@ fn an_update_of_maximum_length_works() {
     let (message, count) = as_long_as_a_message_may_be(&cluster.client_key());
     assert_eq!(message.len(), 65_535);
     for id in cluster.ids() {
-        // To each node: to the leader, and to those that send it on.
+        // To each node: to the leader, and to the followers that forward it.
         let response = exchange(Transport::Tcp, cluster.dns(id), &message, Duration::from_secs(5)).unwrap();
         assert_eq!(rcode(&message, &response), 0, "node {id}");
     }
@@ -277,7 +289,7 @@ fn a_lone_update_runs_inline_on_the_receiving_threads() {
         std::thread::sleep(Duration::from_millis(20));
     }
     assert_on_every_node(&cluster, &names);
-    // Word of the disk, and frames, where not a tick or another of them was under way.
+    // Disk notifications and frames are handled inline, unless a tick or another one was being handled.
     for (id, before) in before {
         assert!(inline(id) >= before + 30, "node {id}: {before}, {}", inline(id));
     }
@@ -305,9 +317,9 @@ fn a_repeat_is_answered_and_changes_nothing() {
 fn outcomes(cluster: &Cluster, message: &[u8]) -> Vec<u8> {
     let all = cluster.ids().flat_map(|id| [(id, Transport::Udp), (id, Transport::Tcp)]);
     all.map(|(id, transport)| {
-        // A node that waits for the leader's word is silent, and the client asks again.
+        // A node that waits for the leader does not respond, and the client sends again.
         let ask = || exchange(transport, cluster.dns(id), message, SILENCE);
-        rcode(message, &wait_for("a word on the update", ask))
+        rcode(message, &wait_for("a response to the update", ask))
     })
     .collect()
 }
@@ -329,7 +341,7 @@ fn a_repeat_gets_the_first_rcode_even_if_its_zone_changed() {
     call("DELETE", "");
     assert_eq!(outcomes(&cluster, &first), [0; 6], "its zone went");
     assert_eq!(outcomes(&cluster, &add(&key, "second.example.test.")), [NOTAUTH; 6]);
-    // Of the same name, signed elsewhere: it takes no updates.
+    // A zone of the same name that is signed elsewhere. It accepts no updates.
     call(
         "POST",
         "$ORIGIN example.test.\n$TTL 60\n@ SOA ns h 7 1 2 3 4\n@ NS ns\nns A 192.0.2.53\n@ DNSKEY 257 3 13 AAAA\n",
@@ -352,20 +364,21 @@ fn without_a_majority_updates_are_not_acknowledged_and_a_repeat_gets_the_outcome
     }
     let alone = cluster.dns(leader);
     let mut sent = Vec::new();
-    // The first one is proposed, and nobody knows; by the second one the leader may know that it is none.
+    // The first update is proposed, and its outcome is unknown. At the second one, the leader may know that it no
+    // longer leads.
     for transport in [Transport::Tcp, Transport::Udp] {
         let owner = format!("{transport:?}-minority.example.test.");
         let message = add(&key, &owner);
         let start = Instant::now();
-        // RFC 2136 3.4.2: SERVFAIL means that it was undone. Where nobody knows: silence, and over TCP a closed
-        // connection, soon enough for a client to go on.
+        // RFC 2136 3.4.2: SERVFAIL means that the update was undone. If the outcome is unknown, there is no response.
+        // TCP connections are closed, soon enough for the client to continue.
         let response = exchange(transport, alone, &message, Duration::from_secs(6));
         let is_undone = response.as_ref().map(|response| rcode(&message, response) == 2);
         assert_ne!(is_undone, Some(false), "{transport:?}: {response:02x?}");
         assert!(transport == Transport::Udp || start.elapsed() < Duration::from_secs(5), "the connection stays open");
         println!("{transport:?}: {response:02x?} after {:?}", start.elapsed());
         sent.push((owner, message, is_undone.is_some()));
-        // Reads do not stop.
+        // Reads continue.
         let query = MessageBuilder::query(7, name("www.example.test.").as_ref(), Rtype::A).build();
         let answer = exchange(transport, alone, &query, Duration::from_secs(5)).unwrap();
         assert_eq!((answer[3] & 0x0F, answer[7]), (0, 1));
@@ -376,7 +389,7 @@ fn without_a_majority_updates_are_not_acknowledged_and_a_repeat_gets_the_outcome
         for id in cluster.ids() {
             assert!(!(*is_undone && is_there(&socket(), cluster.dns(id), owner)), "{owner} came to life on node {id}");
         }
-        // The same bytes through another node: done by now, or before; once.
+        // The same bytes through another node: the update is executed now or was before, and only once.
         wait_for("the outcome", || {
             let response = exchange(Transport::Udp, cluster.dns(others[0]), message, Duration::from_secs(3))?;
             (rcode(message, &response) == 0).then_some(())
@@ -402,8 +415,8 @@ fn bad_input_leaves_no_trace() {
     let wrong_key =
         ClientKey::new(name("update.catamaran.").as_ref(), tsig::KeyAlgorithm::HmacSha256, b"wrong").unwrap();
     let mut bad: Vec<Vec<u8>> = (0..good.len()).map(|end| good[..end].to_vec()).collect();
-    // One flipped bit in each byte but those of the ID, which is not under the MAC (RFC 8945 5.3.1: Original ID is),
-    // and those of the key's name, whose case is not told apart.
+    // One flipped bit in each byte. Excluded are the ID, which is not under the MAC (RFC 8945 5.3.1: Original ID is),
+    // and the key's name, which is not case-sensitive.
     let tsig = good.len() - 61 - 10 - name("update.catamaran.").as_bytes().len();
     bad.extend((2..good.len()).filter(|at| !(tsig..tsig + 18).contains(at)).map(|at| {
         let mut message = good.clone();
@@ -423,7 +436,7 @@ fn bad_input_leaves_no_trace() {
     bad.push(vec![0xFF; 65_000]);
     for (index, message) in bad.iter().enumerate() {
         let id = index as u64 % 3 + 1;
-        // Most are answered at once; those that are dropped need not be waited for.
+        // Most are answered at once. The test does not wait for responses to those that are dropped.
         let wait = if message.len() < 12 { Duration::from_millis(1) } else { SILENCE };
         let response = exchange(Transport::Udp, cluster.dns(id), message, wait);
         if let Some(response) = response {
@@ -436,7 +449,7 @@ fn bad_input_leaves_no_trace() {
     let dropped: u64 = cluster.ids().map(|id| cluster.metric(id, "catamaran_drops_total")).sum();
     assert!(rejected + dropped >= bad.len() as u64 - 2, "{rejected} rejected and {dropped} dropped of {}", bad.len());
     assert_eq!(cluster.ids().map(|id| cluster.metric(id, "catamaran_panics_total")).sum::<u64>(), 0);
-    // And the good one is taken.
+    // The original message is accepted.
     let response = exchange(Transport::Udp, cluster.dns(1), &good, Duration::from_secs(5)).unwrap();
     assert_eq!(rcode(&good, &response), 0);
     wait_for("the good one on all nodes", || {

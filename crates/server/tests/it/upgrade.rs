@@ -1,9 +1,8 @@
-//! Two builds in one cluster: nodes go over to this software and back while clients go on.
+//! Two builds in one cluster: nodes change to this software and back while clients continue.
 //!
-//! The build before is of commit a117470898dc, the last one of feature level 2 (`docs/internals/decisions/0013`):
-//! whatever comes
-//! after it must live beside it until `cluster upgrade`. `cargo xtask test --full` builds it into `target/peers`;
-//! without it the test is skipped, and fails with `--full`.
+//! The previous build is of commit a117470898dc, the last one of feature level 2 (`docs/internals/decisions/0013`).
+//! Every later build must work beside it until `cluster upgrade`. `cargo xtask test --full` builds it into
+//! `target/peers`. Without it the test is skipped, and fails with `--full`.
 
 use crate::support::cluster::{CATAMARAN, Cluster, wait_for};
 use crate::support::nodes::{Nodes, config};
@@ -11,7 +10,7 @@ use crate::support::tools::{is_full, missing};
 use crate::updates::{Stream, assert_on_every_node};
 use std::path::{Path, PathBuf};
 
-/// The build before; without it says that the test is skipped.
+/// The previous build. If it is missing, reports the test as skipped.
 fn previous() -> Option<PathBuf> {
     let path = std::env::var_os("CATAMARAN_PREVIOUS").map(PathBuf::from).filter(|path| path.exists());
     if path.is_none() && is_full("the build before this one") {
@@ -20,16 +19,16 @@ fn previous() -> Option<PathBuf> {
     path
 }
 
-/// A cluster whose nodes run one build or the other, and all that clients were told is done.
-struct Mixed {
+/// A cluster whose nodes run one build or the other, and every update that was acknowledged to clients.
+struct MixedCluster {
     cluster: Cluster,
     nodes: Nodes,
     acknowledged: Vec<String>,
     steps: u64,
 }
 
-impl Mixed {
-    /// Founded by the build before. The log is so small that each node writes checkpoints all the time.
+impl MixedCluster {
+    /// A cluster founded by the previous build. The log is so small that each node writes checkpoints all the time.
     fn new(program: &Path) -> Self {
         let mut cluster = Cluster::start_program("upgrade", 3, program);
         assert_eq!(cluster.end("TERM"), Some(0));
@@ -43,8 +42,8 @@ impl Mixed {
         Self { cluster, nodes, acknowledged: Vec::new(), steps: 0 }
     }
 
-    /// Puts another build in the place of a node's, while clients send updates through every node; then all nodes hold
-    /// the same, and everything that was ever acknowledged.
+    /// Replaces a node's build while clients send updates through every node. Afterwards all nodes have the same state,
+    /// with every update that was ever acknowledged.
     fn replace(&mut self, id: u64, program: &Path) {
         self.steps += 1;
         let prefix = |through| format!("u{}-{through}", self.steps);
@@ -70,7 +69,7 @@ impl Mixed {
         self.cluster.ids().for_each(|id| self.replace(id, program));
     }
 
-    /// The feature level that this software's nodes say the cluster has.
+    /// The cluster's feature level, as reported by each node.
     fn levels(&self) -> Option<Vec<u64>> {
         self.cluster.ids().map(|id| self.cluster.status(id)?["feature_level"].as_u64()).collect()
     }
@@ -80,20 +79,20 @@ impl Mixed {
 const LEVEL: u64 = 5;
 
 #[test]
-fn nodes_go_over_to_this_software_and_back_and_over_again_and_nothing_is_lost() {
+fn an_upgrade_a_downgrade_and_another_upgrade_lose_nothing() {
     let Some(previous) = previous() else { return };
     let this = Path::new(CATAMARAN);
-    let mut mixed = Mixed::new(&previous);
+    let mut mixed = MixedCluster::new(&previous);
     mixed.replace_all(this);
     let levels = mixed.levels().expect("all nodes report their level");
     let level = levels[0];
     assert!(level < LEVEL && levels == [level; 3], "the level rises only by command: {levels:?}");
-    // Checkpoints and logs of this software are there by now: the one before reads them.
+    // This software has written checkpoints and logs by now. The previous build reads them.
     let written = mixed.cluster.metric(1, "catamaran_checkpoints_written_total");
     assert!(written >= 1, "{written} checkpoints written by node 1 in this build");
     mixed.replace_all(&previous);
     mixed.replace_all(this);
-    let files = |mixed: &Mixed, name: &str| -> Vec<String> {
+    let files = |mixed: &MixedCluster, name: &str| -> Vec<String> {
         let file = |id| std::fs::read_to_string(mixed.cluster.dir.join(format!("node-{id}/{name}"))).unwrap();
         mixed.cluster.ids().map(file).collect()
     };

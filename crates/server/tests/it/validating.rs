@@ -1,4 +1,4 @@
-//! `delv`: a client that checks signatures, and believes no answer that lacks one.
+//! `delv`: a client that validates signatures, and rejects answers that lack one.
 
 use crate::support::cluster::{Cluster, Scratch};
 use crate::support::tools::has;
@@ -25,7 +25,7 @@ fn tool(command: &mut Command) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// Signs a zone in a folder; gives its file, and the file of what is trusted.
+/// Signs a zone in a folder. Returns the zone file and the file of trust anchors.
 fn sign(scratch: &Scratch, zone: &str, denial: &[&str]) -> (String, String) {
     let file = scratch.file(&format!("{zone}.zone"), ZONE);
     let folder = scratch.path().to_str().unwrap();
@@ -79,9 +79,9 @@ fn delv_validates_every_kind_of_answer() {
             ("a.b.x.short.", "A", "192.0.2.81"),
         ] {
             for flags in [&[][..], &["+tcp"]] {
-                let said = ask(owner, rtype, flags);
-                let is_right = said.contains("; fully validated") && said.contains(wanted);
-                assert!(is_right && !said.contains("unsigned"), "{owner}{zone} {rtype} {flags:?}: {said}");
+                let printed = ask(owner, rtype, flags);
+                let is_right = printed.contains("; fully validated") && printed.contains(wanted);
+                assert!(is_right && !printed.contains("unsigned"), "{owner}{zone} {rtype} {flags:?}: {printed}");
             }
         }
         for (owner, rtype, wanted) in [
@@ -92,18 +92,18 @@ fn delv_validates_every_kind_of_answer() {
             // An empty non-terminal.
             ("b.deep.", "A", "ncache nxrrset"),
         ] {
-            let said = ask(owner, rtype, &[]);
-            let is_right = said.contains("negative response, fully validated") && said.contains(wanted);
-            assert!(is_right, "{owner}{zone} {rtype}: {said}");
+            let printed = ask(owner, rtype, &[]);
+            let is_right = printed.contains("negative response, fully validated") && printed.contains(wanted);
+            assert!(is_right, "{owner}{zone} {rtype}: {printed}");
         }
     }
-    // Who trusts another key believes nothing of it.
+    // A client with another trust anchor accepts no answer.
     let other = Scratch::new("delv-other");
     let (_, wrong) = sign(&other, "nsec.test", &[]);
     let server = cluster.dns(1);
     let mut delv = Command::new("delv");
     delv.args([format!("@{}", server.ip()), "-p".into(), server.port().to_string(), "-a".into(), wrong]);
     let output = delv.args(["+root=nsec.test", "www.nsec.test", "A"]).stdin(Stdio::null()).output().unwrap();
-    let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-    assert!(!said.contains("fully validated") && said.contains("resolution failed"), "{said}");
+    let printed = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    assert!(!printed.contains("fully validated") && printed.contains("resolution failed"), "{printed}");
 }

@@ -1,20 +1,20 @@
-//! Small zone files that would take very much memory: `$GENERATE`, and what decompressors make of a file.
+//! Small zone files that would take very much memory: `$GENERATE`, and files that decompress to a large size.
 
 use super::support::cluster::{CATAMARAN, Cluster, Scratch};
 use super::support::http;
-use super::support::nodes::{Growth, resident_kib};
+use super::support::rss::{Growth, resident_kib};
 use lzma_rust2::{XzOptions, XzWriter};
 use std::io::{Read, Write};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-/// What begins each zone file here.
+/// The beginning of each zone file here.
 const HEAD: &str = "$ORIGIN bomb.test.\n$TTL 60\n@ SOA ns host 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\n";
 
-/// What a command may take of memory while it refuses a zone.
+/// Maximum memory of a command while it refuses a zone.
 const RESIDENT_KIB_MAX: u64 = 256 << 10;
 
-/// Runs a command to its end; gives how it ended, what it said, and the most memory that it took.
+/// Runs a command to its end. Returns its exit status, its output, and its peak memory.
 fn run(arguments: &[&str]) -> (ExitStatus, String, u64) {
     let mut child =
         Command::new(CATAMARAN).args(arguments).stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
@@ -28,16 +28,16 @@ fn run(arguments: &[&str]) -> (ExitStatus, String, u64) {
         }
         std::thread::sleep(Duration::from_millis(5));
     };
-    let mut said = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-    (status, said, peak_kib)
+    let mut printed = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut printed).unwrap();
+    (status, printed, peak_kib)
 }
 
-/// Runs a command that has to refuse a zone file, with this in what it says.
+/// Runs a command that must refuse a zone file, with this text in its output.
 fn refuses(arguments: &[&str], why: &str) {
-    let (status, said, peak_kib) = run(arguments);
-    assert_eq!(status.code(), Some(3), "{arguments:?}: {said}");
-    assert!(said.contains(why), "{arguments:?}: {said}");
+    let (status, printed, peak_kib) = run(arguments);
+    assert_eq!(status.code(), Some(3), "{arguments:?}: {printed}");
+    assert!(printed.contains(why), "{arguments:?}: {printed}");
     assert!(peak_kib < RESIDENT_KIB_MAX, "{arguments:?}: {peak_kib} KiB");
 }
 
@@ -71,11 +71,11 @@ fn a_line_of_generate_fills_no_memory() {
     assert!(grown_kib < RESIDENT_KIB_MAX, "{grown_kib} KiB, {} KiB now", resident_kib(pid));
     let fine = format!("{HEAD}$GENERATE 1-1000 a$ A 192.0.2.1\n");
     let answer = http::request(api, "POST", "/v1/zone?zone=bomb.test.", Some(&token), fine.as_bytes()).unwrap();
-    assert_eq!(answer.status, 201, "the node lives: {}", answer.text());
+    assert_eq!(answer.status, 201, "the node cannot add a normal zone: {}", answer.text());
 }
 
 #[test]
-fn what_is_small_on_disk_fills_no_memory() {
+fn small_compressed_files_do_not_fill_the_memory() {
     let scratch = Scratch::new("bomb-compressed");
     let line = format!("a 60 A 192.0.2.1 ;{}\n", "-".repeat(237));
     let block = line.repeat((1 << 20) / line.len());
@@ -86,7 +86,7 @@ fn what_is_small_on_disk_fills_no_memory() {
     let zst = ruzstd::encoding::compress_to_vec(block.as_bytes(), ruzstd::encoding::CompressionLevel::Fastest);
     for (name, packed) in [("b.gz", gz.finish().unwrap()), ("b.xz", xz.finish().unwrap()), ("b.zst", zst)] {
         let mut file = Vec::new();
-        // Each form may be several streams, one after the other: 1.5 GiB of text.
+        // Each format allows several streams in one file, one after the other: 1.5 GiB of text.
         (0..1_536).for_each(|_| file.extend_from_slice(&packed));
         assert!(file.len() < 8 << 20, "{name}: {}", file.len());
         let path = scratch.path().join(name);

@@ -1,4 +1,4 @@
-//! Zones take the memory that they may, and no more: then nothing grows, everything else goes on.
+//! Zones use at most the configured memory. At the limit nothing grows, and everything else continues.
 
 use crate::fairness::key;
 use crate::support::cluster::{Cluster, PATIENCE, Scratch, wait_for};
@@ -12,14 +12,14 @@ use wire::Rtype;
 use wire::number::Rcode;
 
 const ZONE: &str = "example.test.";
-/// What the zones of each node may take.
+/// Memory limit for the zones of each node.
 const LIMIT: u64 = 32 << 20;
-/// By so much more a node may grow: the log in memory, what is on its way, and what changes copy.
+/// Additional growth allowed for a node: the log in memory, updates in flight, and copies made by changes.
 const BESIDE_ZONES: u64 = 64 << 20;
 /// Bytes of each name that is added.
 const NAME_BYTES: usize = 50_000;
 
-/// A cluster whose nodes have this table, with keys that may write everything.
+/// A cluster whose nodes have this configuration table, with keys that may write everything.
 fn start<const KEYS: usize>(test: &str, table: &str, keys: [&str; KEYS]) -> (Cluster, [ClientKey; KEYS]) {
     let scratch = Scratch::new(test);
     let mut cluster = Cluster::start(test, 3, &[]);
@@ -69,7 +69,7 @@ fn zones_grow_to_their_limit_and_no_further() {
     assert_eq!(rcode(&response), Rcode::SERVFAIL);
     let (code, text) = extended_error(&response).unwrap();
     assert!(code == 0 && text.contains("zones.memory_bytes_max"), "{code} {text}");
-    // All nodes live within their memory, and answer; the leader says how it is.
+    // All nodes stay within their memory limit, and answer. The leader reports the usage.
     for ((pid, before), id) in pids.iter().zip(&before).zip(cluster.ids()) {
         let grown = rss::peak(*pid).saturating_sub(*before);
         println!("node {id} grew by {grown} bytes");
@@ -77,7 +77,7 @@ fn zones_grow_to_their_limit_and_no_further() {
         assert_eq!(cluster.metric(id, "catamaran_zone_bytes_max "), LIMIT);
         assert!(crate::updates::is_there(&crate::updates::socket(), cluster.dns(id), "www.example.test."));
     }
-    assert_eq!(cluster.ids().map(|id| cluster.pid(id).unwrap()).collect::<Vec<_>>(), pids, "nobody died");
+    assert_eq!(cluster.ids().map(|id| cluster.pid(id).unwrap()).collect::<Vec<_>>(), pids, "a node was restarted");
     assert!(cluster.metric(leader, "catamaran_zone_growth_refused_total ") > 0);
     let status = cluster.status(leader).unwrap();
     let own = status["members"].as_array().unwrap().iter().find(|of| of["node"] == leader).unwrap();
@@ -89,14 +89,14 @@ fn zones_grow_to_their_limit_and_no_further() {
     }
     let shown = cluster.run(&["cluster", "status"]);
     assert!(String::from_utf8_lossy(&shown.stdout).contains(" of 32 MiB"), "{shown:?}");
-    // A zone that does not fit is not even begun.
+    // A zone that does not fit is refused before its first record is added.
     let scratch = Scratch::new("zone-memory-large");
     let mut large = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.53\n".to_owned();
     (0..300_000).for_each(|number| writeln!(large, "host-{number} A 192.0.2.1").unwrap());
     let added = cluster.run(&["zone", "add", &format!("large.test.={}", scratch.file("large", &large))]);
-    let told = String::from_utf8_lossy(&added.stderr);
-    assert!(!added.status.success() && told.contains("zones.memory_bytes_max"), "{told}");
-    // What goes is always taken, and makes room; its memory goes back to the system.
+    let error = String::from_utf8_lossy(&added.stderr);
+    assert!(!added.status.success() && error.contains("zones.memory_bytes_max"), "{error}");
+    // Deletions are always accepted, and make room. Their memory goes back to the system.
     let full: Vec<u64> = pids.iter().map(|&pid| rss::resident(pid)).collect();
     for number in 0..count {
         assert_eq!(rcode(&client.one(delete(number)).0), Rcode::NOERROR, "{number}");
@@ -106,7 +106,7 @@ fn zones_grow_to_their_limit_and_no_further() {
     let start = std::time::Instant::now();
     let mut bytes: Vec<u64> = given_back();
     while bytes.iter().any(|&bytes| bytes < LIMIT / 2) {
-        assert!(start.elapsed() < PATIENCE, "of {full:?} bytes only {bytes:?} are given back");
+        assert!(start.elapsed() < PATIENCE, "{full:?} bytes were in use, and only {bytes:?} bytes were given back");
         std::thread::sleep(std::time::Duration::from_millis(100));
         bytes = given_back();
     }
@@ -115,13 +115,13 @@ fn zones_grow_to_their_limit_and_no_further() {
 }
 
 #[test]
-fn a_key_that_has_used_its_quota_is_told_which_limit_that_is() {
+fn the_reason_names_the_quota_that_a_key_has_used() {
     let (cluster, [greedy, other]) =
         start("key-growth", "[zones]\nkey_growth_bytes_max = 300000\n", ["greedy", "other"]);
     let leader = cluster.leader();
     for (round, id) in cluster.ids().enumerate() {
         let mut client = Pipeline::new(cluster.dns(id), &greedy);
-        // Each node in turn: the quota is of the cluster, and each tells the reason.
+        // Each node in turn: the quota applies to the whole cluster, and each node reports the reason.
         let from = round * 100;
         let refused = (from..from + 10).find_map(|number| {
             let (response, _) = client.one(add(number));

@@ -1,10 +1,10 @@
 //! An acknowledged update survives every fault, and a repeat gets the response of the first (ARCHITECTURE.md,
 //! Invariants).
 //!
-//! Checked at each response (the responding member shows the update), when a member starts to answer queries (it shows
-//! everything acknowledged up to its index), and at the end on every member.
+//! Checked at each response: the responding member shows the update. Checked when a member starts to answer queries: it
+//! shows everything acknowledged up to its index. Checked at the end on every member.
 
-use crate::oracle::{Fate, Oracle, Update};
+use crate::oracle::{KnownOutcome, Oracle, Update};
 use crate::updates::{Kind, main_zone};
 use replica::io::NodeId;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ pub(crate) struct AcknowledgedUpdatesSurvive {
 }
 
 impl AcknowledgedUpdatesSurvive {
-    /// A client gets a response; `before` is the RCODE of an earlier response to the same update.
+    /// A client gets a response. `before` is the RCODE of an earlier response to the same update.
     pub(crate) fn on_response(
         &mut self,
         id: NodeId,
@@ -34,7 +34,7 @@ impl AcknowledgedUpdatesSurvive {
         if !update.kind.may_get(rcode, was_revoked) {
             return Err(format!("{id} says {rcode:?} to update {number}: {update:?}"));
         }
-        if update.fate() == Fate::Done && !update.is_in(published) {
+        if update.known_outcome() == KnownOutcome::Done && !update.is_in(published) {
             return Err(format!("{id} acknowledges update {number} and does not show it: {update:?}"));
         }
         if let (Kind::Count { from }, Rcode::NOERROR) = (&update.kind, rcode) {
@@ -46,7 +46,7 @@ impl AcknowledgedUpdatesSurvive {
         Ok(())
     }
 
-    /// A member answers queries now: what was acknowledged up to its index is there.
+    /// A member now answers queries: it must show everything acknowledged up to its index.
     pub(crate) fn on_serving(
         &mut self,
         id: NodeId,
@@ -55,14 +55,17 @@ impl AcknowledgedUpdatesSurvive {
         applied: u64,
     ) -> Result<(), String> {
         for (number, update) in oracle.updates() {
-            if update.fate() == Fate::Done && update.first_rcode_index <= applied && !update.is_in(published) {
+            if update.known_outcome() == KnownOutcome::Done
+                && update.first_rcode_index <= applied
+                && !update.is_in(published)
+            {
                 return Err(format!("{id} at {applied} lacks update {number}: {update:?}"));
             }
         }
         Ok(())
     }
 
-    /// At the end all that was acknowledged is there, and what is there is what the updates in their order make.
+    /// At the end, all acknowledged updates must be present, and the contents must follow from the updates in order.
     pub(crate) fn at_end(&mut self, id: NodeId, oracle: &Oracle, published: &SetVersion<'_>) -> Result<(), String> {
         self.on_serving(id, oracle, published, u64::MAX)?;
         if published.zone(&main_zone()).is_none() {

@@ -1,26 +1,26 @@
-//! Who is told that an update of a zone with `ack = all-live` was made finds it on every member that answers
+//! An acknowledged update of a zone with `ack = all-live` is visible on every member that answers
 //! (docs/internals/decisions/0018-all-live.md).
 //!
-//! Looked at in the moment in which a client is told: a member that would answer a query now, by its own clock, shows
-//! the update. A process that is paused counts too: it may go on at any time, and answers by what its clock shows then.
+//! Checked when a client gets its response: every member that would answer a query now, by its own clock, shows the
+//! update. A paused process counts too, because it may resume at any time and then answers by its clock.
 
-use crate::oracle::{Fate, Update};
+use crate::oracle::{KnownOutcome, Update};
 use crate::updates::main_zone;
 use replica::Replica;
 use replica::io::{NodeId, Now};
 
-/// Whether the leases held.
+/// Checks leases at each response.
 #[derive(Debug, Default)]
 pub(crate) struct AllLiveIsVisibleEverywhere;
 
 impl AllLiveIsVisibleEverywhere {
-    /// A client is told of an update; `members` are those whose processes live, and what their clocks show.
+    /// A client gets a response to an update. `members` are the live processes with the readings of their clocks.
     pub(crate) fn on_response<'m>(
         &self,
         (number, update): (u64, &Update),
         members: impl Iterator<Item = (NodeId, &'m Replica, Now)>,
     ) -> Result<(), String> {
-        if update.fate() != Fate::Done {
+        if update.known_outcome() != KnownOutcome::Done {
             return Ok(());
         }
         for (id, replica, now) in members {

@@ -1,10 +1,10 @@
-//! What a member applied, and so may acknowledge, a majority of the voters holds on stable storage: it is there even if
-//! all members lost their power at that moment and nothing arrived that was not synced.
+//! An entry that a member applied may be acknowledged, so it must be on stable storage at a majority of the voters. It
+//! survives even if all members lose power at that moment and lose all unsynced data.
 //!
-//! Who votes changes. Whoever committed an entry had applied all configurations up to it but for one at most, so the
-//! majority is one of the voters that some member knows now, or of those that were known at the last look.
+//! Voters change. The member that committed an entry had applied all configurations before it, except at most one. The
+//! voters of the majority are therefore those that some member knows now, or that were known at the last check.
 //!
-//! Looked at for a sample of the indexes, by opening the logs of copies of the disks.
+//! Checked for a sample of the indexes, by opening the logs on copies of the disks.
 
 use crate::disk::SimDisk;
 use crate::rng::Rng;
@@ -12,17 +12,17 @@ use replica::io::NodeId;
 use replica::log::{Log, LogConfig};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One in so many indexes is looked at.
+/// One in this many indexes is checked.
 const ONE_IN: u64 = 120;
 
-/// Voters, of both halves where a configuration is being left: each needs its majority.
+/// Voters. In a joint configuration there are two halves, and each needs its majority.
 pub(crate) type Voters = [Vec<NodeId>; 2];
 
 /// Draws the sample.
 #[derive(Debug)]
 pub(crate) struct DurableBeforeAcknowledged {
     rng: Rng,
-    /// Those that were known at the last look.
+    /// Voters known at the last check.
     known: BTreeSet<Voters>,
 }
 
@@ -31,12 +31,12 @@ impl DurableBeforeAcknowledged {
         Self { rng, known: BTreeSet::new() }
     }
 
-    /// Whether it is time to look.
+    /// Whether it is time for a check.
     pub(crate) fn is_due(&mut self) -> bool {
         self.rng.below(ONE_IN) == 0
     }
 
-    /// A member has applied everything up to an index. Members whose disks were damaged since then may have held it.
+    /// A member has applied everything up to an index. Members whose disks were damaged since then count as having it.
     pub(crate) fn on_applied(
         &mut self,
         index: u64,
@@ -79,8 +79,8 @@ impl LogEnds<'_> {
     fn by_half(&mut self, half: &[NodeId], index: u64) -> bool {
         let needed = half.len() / 2 + 1;
         let mut found = 0;
-        for (place, voter) in half.iter().enumerate() {
-            if found >= needed || found + half.len() - place < needed {
+        for (tried, voter) in half.iter().enumerate() {
+            if found >= needed || found + half.len() - tried < needed {
                 break;
             }
             found += usize::from(self.holds(*voter, index));

@@ -3,12 +3,12 @@
 use replica::io::NodeId;
 use std::collections::BTreeMap;
 
-/// Who led in which term.
+/// The leader of each term.
 #[derive(Debug, Default)]
 pub(crate) struct ElectionSafety(BTreeMap<u64, NodeId>);
 
 impl ElectionSafety {
-    /// A member says that it leads in a term; whether that is news.
+    /// A member reports that it leads in a term. Returns whether that is new.
     pub(crate) fn on_leader(&mut self, id: NodeId, term: u64) -> Result<bool, String> {
         match self.0.insert(term, id) {
             Some(other) if other != id => Err(format!("{other} and {id} both lead in term {term}")),

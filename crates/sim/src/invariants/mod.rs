@@ -1,4 +1,4 @@
-//! What must hold in every run, one promise a file. Each is looked at while the run goes on, and at its end.
+//! The invariants of every run, one per file. Each is checked during the run and at its end.
 
 pub(crate) mod acknowledged_updates_survive;
 pub(crate) mod all_live_is_visible_everywhere;
@@ -14,7 +14,7 @@ pub(crate) mod votes_are_on_disk;
 use crate::rng::Rng;
 use std::fmt;
 
-/// A promise that was not kept.
+/// A violated invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// The name of the invariant. The file with that name describes it. Six have no file: `members_stay_sound` (a
@@ -22,11 +22,11 @@ pub struct Violation {
     /// `the_cluster_recovers` (within `RECOVERY_MS_MAX` after the last fault), `policies_hold_when_answered`
     /// (`policies.rs`: an update is refused exactly if no policy that may be in force allows it),
     /// `members_hold_what_the_model_holds` (`reference.rs`, `decided.rs`) and `restored_clusters_are_whole`
-    /// (`aside.rs`).
+    /// (`second_cluster.rs`).
     pub invariant: &'static str,
     /// What was found.
     pub what: String,
-    /// When, in virtual microseconds.
+    /// The time, in virtual microseconds.
     pub at_us: u64,
 }
 
@@ -36,10 +36,10 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What a step of a run gives.
+/// The result of a step of a run.
 pub(crate) type Checked = Result<(), Violation>;
 
-/// All of them, with what they remember.
+/// All invariants, with their state.
 pub(crate) struct Invariants {
     pub(crate) acknowledged: acknowledged_updates_survive::AcknowledgedUpdatesSurvive,
     pub(crate) all_live: all_live_is_visible_everywhere::AllLiveIsVisibleEverywhere,

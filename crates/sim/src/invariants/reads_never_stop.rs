@@ -1,5 +1,5 @@
-//! Reads never stop: a member that answers queries goes on doing so, whatever becomes of leaders and majorities, until
-//! its process ends or gives itself up.
+//! Reads never stop: a member that answers queries continues until its process ends or exits by itself, with or
+//! without a leader or a majority.
 
 use replica::io::{NodeId, Serving};
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 pub(crate) struct ReadsNeverStop(BTreeSet<(NodeId, u64)>);
 
 impl ReadsNeverStop {
-    /// A process says whether it answers; `gives_up` when it is about to end.
+    /// A process reports whether it answers. `gives_up` is set if it is about to exit.
     pub(crate) fn on_serving(
         &mut self,
         (id, boot): (NodeId, u64),

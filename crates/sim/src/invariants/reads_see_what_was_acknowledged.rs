@@ -1,17 +1,17 @@
-//! A linearizable read sees everything that any member had applied when it was asked for: only what was applied
-//! somewhere can have been acknowledged.
+//! A linearizable read sees everything that any member had applied at the time of the request. Only applied entries
+//! can have been acknowledged.
 
 use replica::io::NodeId;
 
-/// It needs no memory: the question carries what must be seen.
+/// It has no state: the request carries the index that the read must see.
 #[derive(Debug, Default)]
 pub(crate) struct ReadsSeeWhatWasAcknowledged;
 
 impl ReadsSeeWhatWasAcknowledged {
-    /// A read was confirmed at an index; at least `floor` was applied somewhere when it was asked for.
+    /// A read was confirmed at an index. When it was requested, some member had applied at least `floor`.
     pub(crate) fn on_read(&self, id: NodeId, index: u64, floor: u64) -> Result<(), String> {
         if index < floor {
-            return Err(format!("{id} confirms a read at {index}, and {floor} was applied before it was asked"));
+            return Err(format!("{id} confirms a read at {index}, and {floor} was applied before it was requested"));
         }
         Ok(())
     }

@@ -1,22 +1,22 @@
 //! A refused, failed or repeated update leaves no trace in any zone, and an effective one moves the serial once
 //! (ARCHITECTURE.md, Invariants).
 //!
-//! Each effective update brings one record of its own (its mark) and otherwise only replaces records one for one, so
-//! at every index of every member: serial = first serial + marks, and records = first records + marks. An update that
-//! was refused, half applied, or applied twice breaks one of the two.
+//! Each effective update adds one unique record (its mark) and otherwise only replaces records one for one. At every
+//! index of every member, serial = first serial + marks, and records = first records + marks. An update that was
+//! refused, half applied or applied twice violates one of the two.
 
-use crate::oracle::{Fate, Oracle};
+use crate::oracle::{KnownOutcome, Oracle};
 use crate::updates::{FIRST_RECORDS, FIRST_SERIAL, main_zone};
 use replica::io::NodeId;
 use zone::Zone;
 use zone::set::SetVersion;
 
-/// It needs no memory of its own.
+/// It has no state.
 #[derive(Debug, Default)]
 pub(crate) struct RefusedLeavesNoTrace;
 
 impl RefusedLeavesNoTrace {
-    /// A member has applied more.
+    /// A member has applied more entries.
     pub(crate) fn on_applied(&self, id: NodeId, oracle: &Oracle, published: &SetVersion<'_>) -> Result<(), String> {
         if let Some(zone) = published.zone(&main_zone()) {
             self.on_zone(id, &zone)?;
@@ -36,11 +36,11 @@ impl RefusedLeavesNoTrace {
         Ok(())
     }
 
-    /// At the end: nothing is there that clients were told is not.
+    /// At the end: no update is present that a client was told is not done.
     pub(crate) fn at_end(&self, id: NodeId, oracle: &Oracle, published: &SetVersion<'_>) -> Result<(), String> {
         self.on_applied(id, oracle, published)?;
         for (number, update) in oracle.updates() {
-            if update.fate() == Fate::Undone && update.is_in(published) {
+            if update.known_outcome() == KnownOutcome::Undone && update.is_in(published) {
                 return Err(format!("{id}: update {number} was refused or never proposed, and is there: {update:?}"));
             }
         }

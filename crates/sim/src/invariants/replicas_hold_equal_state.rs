@@ -1,11 +1,11 @@
 //! All members that applied entry n hold the same state (ARCHITECTURE.md, Invariants): the state hash at an index is
-//! the same wherever and whenever it is reached, also after a restart and by way of a checkpoint.
+//! always the same, also after a restart and from a checkpoint.
 
 use replica::InvariantViolations;
 use replica::io::NodeId;
 use std::collections::BTreeMap;
 
-/// The hash at each index, and who had it first.
+/// The hash at each index, and the first member that reported it.
 #[derive(Debug, Default)]
 pub(crate) struct ReplicasHoldEqualState(BTreeMap<u64, (NodeId, u128)>);
 
@@ -19,8 +19,8 @@ impl ReplicasHoldEqualState {
         Ok(())
     }
 
-    /// What members count themselves: entries that do not fit the state, other members that differ. Raft messages
-    /// that come too late are refused rightly.
+    /// Violations counted by the members themselves: entries that do not fit the state, and members with another
+    /// state. Late raft messages are refused correctly and do not count.
     pub(crate) fn on_violations(
         &self,
         id: NodeId,

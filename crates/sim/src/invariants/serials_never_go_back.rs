@@ -1,7 +1,7 @@
-//! A zone's serial never goes back on any member. This holds across restarts too, and when a zone is removed and added
-//! again (ARCHITECTURE.md, Invariants). One exception: a member that started without a leader may not know what it had
-//! published. Such a member reports that it answers with old data. Once a leader confirms its data, its earlier serials
-//! count again. `refused_leaves_no_trace` checks that a serial moves once for each effective update.
+//! A zone's serial never goes back on any member. This also holds across restarts, and when a zone is removed and added
+//! again (ARCHITECTURE.md, Invariants). One exception: a member that started without a leader may not know which
+//! serials it had published. It reports that it answers with old data. Once a leader confirms its data, its earlier
+//! serials count again. `refused_leaves_no_trace` checks that a serial moves once for each effective update.
 
 use replica::io::NodeId;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use wire::number::Serial;
 use zone::ZoneId;
 use zone::set::SetVersion;
 
-/// The serial that each member served last, by zone. Members forget on a crash; this does not.
+/// The last serial that each member served, by zone. A member forgets it in a crash, this map does not.
 #[derive(Debug, Default)]
 pub(crate) struct SerialsNeverGoBack(BTreeMap<(NodeId, ZoneId), Serial>);
 

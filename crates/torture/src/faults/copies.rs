@@ -56,7 +56,7 @@ pub(crate) fn rolled_back(fault: &mut Fault<'_, '_>) -> Result<String, String> {
     Ok(format!("{files} files from before 100 updates; {what}"))
 }
 
-/// A copy of a node runs beside it, at another address.
+/// A copy of a node runs at the same time, at another address.
 pub(crate) fn cloned(fault: &mut Fault<'_, '_>) -> Result<String, String> {
     let (slot, free) = (fault.pick()?, free_slot(fault)?);
     let dir = fault.cluster.directory(free)?;

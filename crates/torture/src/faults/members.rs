@@ -39,7 +39,7 @@ pub(crate) fn churn(fault: &mut Fault<'_, '_>) -> Result<String, String> {
     Ok(format!("{changes} changes of members and leaders"))
 }
 
-/// Removes a node that may still be running. Then it must exit by itself, with the exit code of a removed node.
+/// Removes a node that may still be running. It must then exit by itself, with the exit code of a removed node.
 fn leave(fault: &mut Fault<'_, '_>, slot: usize) -> Result<(), String> {
     let Some(mut node) = fault.cluster.nodes.remove(&slot) else { return Err("no such node".into()) };
     fault.cluster.command(&["cluster", "remove", &node.id.to_string()])?;

@@ -13,7 +13,7 @@ pub(crate) mod rolling;
 use crate::cluster::Cluster;
 use crate::interrupt;
 use crate::limits::SETTLE;
-use crate::load::Shared;
+use crate::shared::Shared;
 use rand::Rng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand_chacha::ChaCha8Rng;

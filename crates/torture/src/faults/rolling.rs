@@ -1,4 +1,4 @@
-//! Restarts of all nodes one after the other, with the same build or another one.
+//! Restarts all nodes, one at a time, with the same build or another one.
 
 use super::Fault;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Pseudonyms of addresses that keep prefixes: two addresses that have their first n bits in common, and no more, have
-//! pseudonyms of which the same holds (Xu, Fan, Ammar, Moon: Prefix-preserving IP address anonymization, ICNP 2002).
+//! Prefix-preserving pseudonyms of addresses: if two addresses share exactly their first n bits, so do their pseudonyms
+//! (Xu, Fan, Ammar, Moon: Prefix-preserving IP address anonymization, ICNP 2002).
 
 use super::key::{Block, Cipher, Key};
 use crate::limits::PSEUDONYMS_MAX;
@@ -11,11 +11,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub(super) struct Addresses {
     cipher: Cipher,
     pad: u128,
-    /// Those that were asked for; when they are too many they are asked for anew.
+    /// A bounded cache of pseudonyms.
     known: BTreeMap<IpAddr, IpAddr>,
 }
 
-/// Bits of the block that an address stands in.
+/// Bits of a cipher block.
 const BITS: u8 = 128;
 
 impl Addresses {
@@ -25,7 +25,7 @@ impl Addresses {
         Self { cipher, pad, known: BTreeMap::new() }
     }
 
-    /// The pseudonym of an address.
+    /// Returns the pseudonym of an address.
     pub(super) fn address(&mut self, address: IpAddr) -> IpAddr {
         if let Some(&known) = self.known.get(&address) {
             return known;
@@ -55,19 +55,19 @@ impl Addresses {
         }
     }
 
-    /// The pseudonym of a prefix: what those of all its addresses have in common.
+    /// Returns the pseudonym of a prefix: the common prefix of its addresses' pseudonyms.
     pub(super) fn prefix(&mut self, prefix: Prefix) -> Prefix {
         let pseudonym = self.address(prefix.address());
         Prefix::new(pseudonym, prefix.length()).expect("the family stays")
     }
 
-    /// Which bits change: bit i is drawn from the i bits before it, the rest of the block is the pad.
+    /// The bits to flip. Bit i depends on the i bits before it; the pad fills the rest of the block.
     fn flips(&self, bits: u128, width: u8) -> u128 {
         let mut blocks = [aes::Block::from([0; 16]); BITS as usize];
         let blocks = &mut blocks[..usize::from(width)];
         for (before, block) in blocks.iter_mut().enumerate() {
-            let kept = mask(BITS - before as u8);
-            block.copy_from_slice(&((bits & kept) | (self.pad & !kept)).to_be_bytes());
+            let network_mask = mask(BITS - before as u8);
+            block.copy_from_slice(&((bits & network_mask) | (self.pad & !network_mask)).to_be_bytes());
         }
         self.cipher.blocks(blocks);
         blocks.iter().enumerate().fold(0, |flips, (at, block)| flips | u128::from(block[0] >> 7) << (127 - at))
@@ -79,14 +79,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The key of the sample that came with the first implementation.
+    /// The key of the sample data of the first implementation.
     const SAMPLE_KEY: [u8; 32] = [
         21, 34, 23, 141, 51, 164, 207, 128, 19, 10, 91, 22, 73, 144, 125, 16, 216, 152, 143, 131, 121, 121, 101, 39,
         98, 87, 76, 45, 42, 132, 34, 2,
     ];
 
     #[test]
-    fn pseudonyms_are_those_that_are_published() {
+    fn pseudonyms_match_the_published_vectors() {
         let mut addresses = Addresses::new(&Key::new(SAMPLE_KEY));
         for (original, pseudonym) in [
             ("128.11.68.132", "135.242.180.132"),
@@ -103,7 +103,7 @@ mod tests {
             ("4.3.88.225", "124.60.155.63"),
             ("64.39.15.238", "0.219.7.41"),
             ("10.185.25.118", "117.161.29.118"),
-            // Of IPv6 the sample has none: these are what other implementations agree on.
+            // The sample has no IPv6. Other implementations agree on these values.
             ("::1", "78ff:f001:9fc0:20df:8380:b1f1:704:ed"),
             ("::2", "78ff:f001:9fc0:20df:8380:b1f1:704:ef"),
             ("::ffff", "78ff:f001:9fc0:20df:8380:b1f1:704:f838"),
@@ -135,13 +135,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn prefixes_are_kept_and_nothing_more(
+        fn only_prefixes_are_kept(
             key in any::<[u8; 32]>(), a in any::<u128>(), shared in 0_u32..=128, b in any::<u128>(),
         ) {
             let mut addresses = Addresses::new(&Key::new(key));
-            // Another address with so many bits in common at least.
-            let kept = u128::MAX.checked_shl(128 - shared).unwrap_or(0);
-            let b = (a & kept) | (b & !kept);
+            // An address that shares at least this many bits.
+            let network_mask = u128::MAX.checked_shl(128 - shared).unwrap_or(0);
+            let b = (a & network_mask) | (b & !network_mask);
             let pseudonyms = [a, b].map(|bits| u128::from_be_bytes(addresses.v6(bits.to_be_bytes())));
             prop_assert_eq!(common_bits(a, b), common_bits(pseudonyms[0], pseudonyms[1]));
             let [a, b] = [a, b].map(|bits| (bits >> 96) as u32);

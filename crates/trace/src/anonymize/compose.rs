@@ -1,18 +1,18 @@
-//! The message that comes out: what is written, and names that point back to what was written before.
+//! Composes the anonymized message, with name compression.
 
 use std::collections::BTreeMap;
 use wire::limits::{MESSAGE_BYTES_MAX, POINTER_TARGET_MAX};
 
-/// A message while it is written.
+/// A message under construction.
 #[derive(Debug, Default)]
 pub(super) struct Composer {
     bytes: Vec<u8>,
-    /// Names and the ends of names that stand in it, and where.
+    /// Names and their suffixes in the message, with their positions.
     names: BTreeMap<Vec<u8>, u16>,
 }
 
 impl Composer {
-    /// Begins another one.
+    /// Starts a new message.
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
         self.names.clear();
@@ -22,12 +22,12 @@ impl Composer {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// So many times the same byte.
+    /// Appends the same byte `count` times.
     pub(super) fn fill(&mut self, byte: u8, count: usize) {
         self.bytes.resize(self.bytes.len() + count, byte);
     }
 
-    /// A name in wire form. It points back where it may and can (RFC 1035 4.1.4), and others may point to it.
+    /// Appends a name in wire form. It is compressed if allowed (RFC 1035 4.1.4), and later names may point to it.
     pub(super) fn name(&mut self, name: &[u8], is_compressed: bool) {
         let mut rest = name;
         while let Some((&length, _)) = rest.split_first().filter(|(length, _)| **length > 0) {
@@ -38,28 +38,28 @@ impl Composer {
             if self.bytes.len() <= POINTER_TARGET_MAX && !self.names.contains_key(rest) {
                 self.names.insert(rest.to_vec(), self.bytes.len() as u16);
             }
-            let (label, behind) = rest.split_at(1 + usize::from(length));
+            let (label, after) = rest.split_at(1 + usize::from(length));
             self.bytes.extend_from_slice(label);
-            rest = behind;
+            rest = after;
         }
         self.bytes.push(0);
     }
 
-    /// Two bytes of length, of what is written from here up to [`Composer::close`].
+    /// Appends two bytes for the length of the following data, which [`Composer::close`] fills in.
     pub(super) fn open(&mut self) -> usize {
         self.bytes.extend_from_slice(&[0; 2]);
         self.bytes.len()
     }
 
-    /// Writes the length; false when it has no room in two bytes.
+    /// Writes the length. Returns false if it does not fit into two bytes.
     pub(super) fn close(&mut self, start: usize) -> bool {
         let Ok(length) = u16::try_from(self.bytes.len() - start) else { return false };
         self.bytes[start - 2..start].copy_from_slice(&length.to_be_bytes());
         true
     }
 
-    /// Takes back what was written from there on.
-    pub(super) fn cut(&mut self, to: usize) {
+    /// Removes everything from a position on.
+    pub(super) fn truncate(&mut self, to: usize) {
         self.bytes.truncate(to);
         self.names.retain(|_, at| usize::from(*at) < to);
     }
@@ -68,12 +68,12 @@ impl Composer {
         self.bytes.len()
     }
 
-    /// Writes over what stands at `at`.
+    /// Overwrites bytes at a position.
     pub(super) fn overwrite(&mut self, at: usize, bytes: &[u8]) {
         self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// The message, unless it is longer than one can be.
+    /// The message, unless it is too long.
     pub(super) fn message(&self) -> Option<&[u8]> {
         (self.bytes.len() <= MESSAGE_BYTES_MAX).then_some(&self.bytes)
     }
@@ -85,7 +85,7 @@ mod tests {
     use wire::{Name, NameBuf};
 
     #[test]
-    fn names_point_back_and_read_as_they_were_written() {
+    fn compressed_names_are_read_back() {
         let names = ["www.example.com.", "example.com.", "mail.example.com.", "com.", ".", "www.example.com."];
         let names = names.map(|name| name.parse::<Name>().unwrap());
         for is_compressed in [false, true] {
@@ -114,7 +114,7 @@ mod tests {
         composer.name(b"\x01a\0", true);
         let before = composer.len();
         composer.name(b"\x01b\0", true);
-        composer.cut(before);
+        composer.truncate(before);
         composer.name(b"\x01b\0", true);
         assert_eq!(composer.message().unwrap()[12..], *b"\x01a\0\x01b\0");
     }

@@ -1,30 +1,30 @@
-//! The key, and the block cipher that everything is drawn from.
+//! The key, and the block cipher from which pseudonyms are derived.
 
 use aes::Aes128;
 use aes::cipher::{BlockEncrypt, KeyInit};
 use std::fmt;
 
-/// Bytes of a block of AES.
+/// Block size of AES.
 pub(super) const BLOCK_BYTES: usize = 16;
 /// One block.
 pub(super) type Block = [u8; BLOCK_BYTES];
 
-/// What pseudonyms depend on: with the same key the same address or name has the same one, in every trace. Who has it
-/// can undo them.
+/// The secret from which pseudonyms are derived. With the same key, an address or name has the same pseudonym in every
+/// trace. The key can undo all pseudonyms.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key([u8; Self::BYTES]);
 
 impl Key {
-    /// Bytes of a key: one of AES-128, and one for the pad (Crypto-PAn).
+    /// Size of a key: an AES-128 key, and the same for the pad (Crypto-PAn).
     pub const BYTES: usize = 2 * BLOCK_BYTES;
 
-    /// The key of these bytes, which nobody can guess.
+    /// A key from these bytes, which must be secret.
     #[must_use]
     pub const fn new(bytes: [u8; Self::BYTES]) -> Self {
         Self(bytes)
     }
 
-    /// The cipher of the first half.
+    /// The cipher with the first half as key.
     pub(super) fn cipher(&self) -> Cipher {
         Cipher::new(*self.halves().0)
     }
@@ -34,7 +34,7 @@ impl Key {
         *self.halves().1
     }
 
-    /// A cipher for another purpose, whose blocks tell nothing of those of the others.
+    /// A cipher for another purpose. Its blocks reveal nothing about those of the other ciphers.
     pub(super) fn derived(&self, purpose: &Block) -> Cipher {
         Cipher::new(self.cipher().block(*purpose))
     }
@@ -51,7 +51,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// AES-128 (FIPS 197), block by block.
+/// AES-128 (FIPS 197) on single blocks.
 #[derive(Clone)]
 pub(super) struct Cipher(Aes128);
 
@@ -66,19 +66,19 @@ impl Cipher {
         Self(Aes128::new(&key.into()))
     }
 
-    /// One block.
+    /// Encrypts one block.
     pub(super) fn block(&self, block: Block) -> Block {
         let mut block = aes::Block::from(block);
         self.0.encrypt_block(&mut block);
         block.into()
     }
 
-    /// Several at once, which is quicker.
+    /// Encrypts several blocks at once, which is faster.
     pub(super) fn blocks(&self, blocks: &mut [aes::Block]) {
         self.0.encrypt_blocks(blocks);
     }
 
-    /// A block that all of `bytes` decide, and `purpose`: CBC-MAC, which is sound because the length stands in front.
+    /// A block that depends on `purpose` and all of `bytes`: CBC-MAC, which is secure because the length comes first.
     pub(super) fn digest(&self, purpose: [u8; 4], bytes: &[u8]) -> Block {
         let mut state = [0; BLOCK_BYTES];
         state[..4].copy_from_slice(&purpose);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_not_shown() {
+    fn debug_output_hides_the_key() {
         assert_eq!(format!("{:?}", Key::new([7; Key::BYTES])), "Key(..)");
     }
 

@@ -1,50 +1,50 @@
-//! Pseudonyms of labels: the same label has the same one, and no two labels have one pseudonym between them.
+//! Pseudonyms of labels. The same label always has the same pseudonym, and two labels never share one.
 //!
-//! Where lengths are kept, a label is one of all that have its length and its alphabet, and its pseudonym is another of
-//! them: a Feistel network over the places of its bytes in the alphabet, run again until what comes out is of the same
-//! kind ("cycle walking"). So a host name stays one, and a label with an underscore inside keeps one.
+//! If lengths are kept, a label and its pseudonym have the same length and alphabet. The method is a Feistel network
+//! over the positions of the bytes in the alphabet. It repeats until the result has the same kind as the label ("cycle
+//! walking"). So a host name becomes a host name, and a label with an underscore inside keeps one.
 
 use super::key::{BLOCK_BYTES, Cipher, Key};
 use crate::limits::PSEUDONYMS_MAX;
 use std::collections::BTreeMap;
 
-/// What becomes of the lengths of labels.
+/// What to do with the lengths of labels.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum Lengths {
-    /// They stay: messages have their sizes, and short labels are told from long ones.
+pub enum LabelLengths {
+    /// Keep them. Messages keep their sizes, but short and long labels can be told apart.
     #[default]
     Keep,
-    /// All are of one length.
+    /// Make all labels equally long.
     Hide,
 }
 
 #[derive(Debug)]
 pub(super) struct Labels {
     cipher: Cipher,
-    lengths: Lengths,
-    /// For labels of one byte: where each place of the alphabet goes.
+    lengths: LabelLengths,
+    /// For labels of one byte: the permutation of each alphabet.
     single: [Vec<u8>; Kind::ALL.len()],
-    /// Those that were asked for; when they are too many they are asked for anew.
+    /// A bounded cache of pseudonyms.
     known: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
-/// Kinds of labels, in lower case. No label that begins with an underscore is among them: see `names`.
+/// Kinds of labels in lower case. Labels with a leading underscore are handled in `names`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
-    /// Letters, digits and hyphens, none of these at an end (RFC 1123 2.1).
+    /// Letters, digits and hyphens, without a hyphen at an end (RFC 1123 2.1).
     Host,
-    /// The same with underscores, or hyphens at an end.
+    /// The same with underscores, or with hyphens at an end.
     Underscored,
-    /// Any other.
+    /// All others.
     Bytes,
 }
 
 const ALPHABET: &[u8; 38] = b"abcdefghijklmnopqrstuvwxyz0123456789-_";
-/// Bytes without the upper-case letters.
+/// Number of bytes except upper-case letters.
 const BYTES: u16 = 256 - 26;
-/// Rounds of the network: more than its proofs want of halves of one byte.
+/// Rounds of the network: more than the proofs require for halves of one byte.
 const ROUNDS: u8 = 12;
-/// Bytes of a label whose length is hidden: 65 bits, so that no two of a trace meet.
+/// Length of a label whose length is hidden: 65 bits, enough to avoid collisions in a trace.
 const HIDDEN_BYTES: usize = 13;
 const HIDDEN_ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
@@ -62,7 +62,7 @@ impl Kind {
         Some(if is_host { Self::Host } else { Self::Underscored })
     }
 
-    /// How many bytes there are in its alphabet.
+    /// Size of the alphabet.
     const fn radix(self) -> u16 {
         match self {
             Self::Host => ALPHABET.len() as u16 - 1,
@@ -71,8 +71,8 @@ impl Kind {
         }
     }
 
-    /// Where an byte stands in its alphabet.
-    fn place(self, byte: u8) -> u8 {
+    /// Position of a byte in the alphabet.
+    fn index_of(self, byte: u8) -> u8 {
         match self {
             Self::Bytes if byte > b'Z' => byte - 26,
             Self::Bytes => byte,
@@ -80,41 +80,41 @@ impl Kind {
         }
     }
 
-    /// Which byte stands there.
-    fn byte(self, place: u8) -> u8 {
+    /// The byte at a position of the alphabet.
+    fn byte_at(self, index: u8) -> u8 {
         match self {
-            Self::Bytes if place >= b'A' => place + 26,
-            Self::Bytes => place,
-            _ => ALPHABET[usize::from(place)],
+            Self::Bytes if index >= b'A' => index + 26,
+            Self::Bytes => index,
+            _ => ALPHABET[usize::from(index)],
         }
     }
 }
 
-/// What blocks are drawn for.
+/// Purposes of blocks.
 const ROUND: u8 = 1;
 const SINGLE: u8 = 2;
 const HIDDEN: u8 = 3;
 
 impl Labels {
-    pub(super) fn new(key: &Key, lengths: Lengths) -> Self {
+    pub(super) fn new(key: &Key, lengths: LabelLengths) -> Self {
         let cipher = key.derived(b"catlab: labels 1");
         let single = Kind::ALL.map(|kind| {
-            let mut places: Vec<u8> = (0..kind.radix()).map(|place| place as u8).collect();
-            places.sort_by_key(|&place| cipher.digest([SINGLE, kind as u8, 0, 0], &[place]));
-            places
+            let mut indexes: Vec<u8> = (0..kind.radix()).map(|index| index as u8).collect();
+            indexes.sort_by_key(|&index| cipher.digest([SINGLE, kind as u8, 0, 0], &[index]));
+            indexes
         });
         Self { cipher, lengths, single, known: BTreeMap::new() }
     }
 
-    /// The pseudonym of a label in lower case that does not begin with an underscore; an empty one has none.
+    /// Returns the pseudonym of a label in lower case without a leading underscore. The empty label has none.
     pub(super) fn label(&mut self, label: &[u8]) -> &[u8] {
         if !self.known.contains_key(label) {
             if self.known.len() >= PSEUDONYMS_MAX {
                 self.known.clear();
             }
             let pseudonym = match self.lengths {
-                Lengths::Keep => self.permuted(label),
-                Lengths::Hide => self.hidden(label),
+                LabelLengths::Keep => self.permuted(label),
+                LabelLengths::Hide => self.hidden(label),
             };
             self.known.insert(label.to_vec(), pseudonym);
         }
@@ -128,25 +128,25 @@ impl Labels {
 
     fn permuted(&self, label: &[u8]) -> Vec<u8> {
         let Some(kind) = Kind::of(label) else { return label.to_vec() };
-        let mut places: Vec<u8> = label.iter().map(|&byte| kind.place(byte)).collect();
+        let mut indexes: Vec<u8> = label.iter().map(|&byte| kind.index_of(byte)).collect();
         loop {
-            self.permute(kind, &mut places);
-            let pseudonym: Vec<u8> = places.iter().map(|&place| kind.byte(place)).collect();
-            // The label itself is of its kind, and every walk comes back to where it began: this ends.
+            self.permute(kind, &mut indexes);
+            let pseudonym: Vec<u8> = indexes.iter().map(|&index| kind.byte_at(index)).collect();
+            // This ends: the permutation returns to the label itself, which has the right kind.
             if Kind::of(&pseudonym) == Some(kind) {
                 return pseudonym;
             }
         }
     }
 
-    /// One of the permutations of all strings of this length over the alphabet of the kind.
-    fn permute(&self, kind: Kind, places: &mut [u8]) {
-        if let [place] = places {
-            *place = self.single[kind as usize][usize::from(*place)];
+    /// A permutation of all strings of this length over the alphabet of the kind.
+    fn permute(&self, kind: Kind, indexes: &mut [u8]) {
+        if let [index] = indexes {
+            *index = self.single[kind as usize][usize::from(*index)];
             return;
         }
-        let length = places.len() as u8;
-        let (left, right) = places.split_at_mut(places.len() / 2);
+        let length = indexes.len() as u8;
+        let (left, right) = indexes.split_at_mut(indexes.len() / 2);
         for round in 0..ROUNDS {
             let (changed, other) = if round.is_multiple_of(2) { (&mut *left, &*right) } else { (&mut *right, &*left) };
             let seed = self.cipher.digest([ROUND, kind as u8, length, round], other);
@@ -154,9 +154,9 @@ impl Labels {
                 let mut block = seed;
                 block[0] ^= counter as u8 + 1;
                 let block = self.cipher.block(block);
-                for (place, drawn) in part.iter_mut().zip(block.as_chunks::<2>().0) {
-                    let drawn = u16::from_be_bytes(*drawn) % kind.radix();
-                    *place = ((u16::from(*place) + drawn) % kind.radix()) as u8;
+                for (index, offset) in part.iter_mut().zip(block.as_chunks::<2>().0) {
+                    let offset = u16::from_be_bytes(*offset) % kind.radix();
+                    *index = ((u16::from(*index) + offset) % kind.radix()) as u8;
                 }
             }
         }
@@ -169,13 +169,13 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    fn labels(lengths: Lengths) -> Labels {
+    fn labels(lengths: LabelLengths) -> Labels {
         Labels::new(&Key::new([7; 32]), lengths)
     }
 
     #[test]
-    fn all_labels_of_one_and_two_bytes_have_pseudonyms_of_their_own_and_of_their_kind() {
-        let mut labels = labels(Lengths::Keep);
+    fn pseudonyms_of_short_labels_are_distinct_and_of_the_same_kind() {
+        let mut labels = labels(LabelLengths::Keep);
         let bytes = || (0..=u8::MAX).filter(|byte| !byte.is_ascii_uppercase());
         let single: Vec<Vec<u8>> = bytes().map(|byte| vec![byte]).collect();
         let double: Vec<Vec<u8>> = bytes().flat_map(|a| bytes().map(move |b| vec![a, b])).collect();
@@ -196,8 +196,8 @@ mod tests {
 
     #[test]
     fn a_pseudonym_depends_on_the_key_and_on_every_byte() {
-        let mut own = labels(Lengths::Keep);
-        let mut others = Labels::new(&Key::new([8; 32]), Lengths::Keep);
+        let mut own = labels(LabelLengths::Keep);
+        let mut others = Labels::new(&Key::new([8; 32]), LabelLengths::Keep);
         let long = [b'a'; 63];
         assert_ne!(own.label(&long).to_vec(), others.label(&long));
         let first = own.label(&long).to_vec();
@@ -211,8 +211,8 @@ mod tests {
     }
 
     #[test]
-    fn hidden_lengths_are_one_length() {
-        let mut labels = labels(Lengths::Hide);
+    fn hidden_labels_have_equal_lengths() {
+        let mut labels = labels(LabelLengths::Hide);
         let pseudonyms: BTreeSet<Vec<u8>> =
             [&b"a"[..], b"aa", b"example", &[0xFF; 63]].iter().map(|label| labels.label(label).to_vec()).collect();
         assert!(pseudonyms.len() == 4 && pseudonyms.iter().all(|pseudonym| pseudonym.len() == HIDDEN_BYTES));
@@ -226,7 +226,7 @@ mod tests {
         ) {
             let label = label.to_ascii_lowercase();
             prop_assume!(label[0] != b'_');
-            let mut labels = Labels::new(&Key::new(other), Lengths::Keep);
+            let mut labels = Labels::new(&Key::new(other), LabelLengths::Keep);
             let pseudonym = labels.label(&label).to_vec();
             prop_assert_eq!(pseudonym.len(), label.len());
             prop_assert_eq!(Kind::of(&pseudonym), Kind::of(&label));

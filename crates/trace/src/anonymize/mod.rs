@@ -1,27 +1,33 @@
-//! Makes a trace that can be shown: addresses and names are replaced by pseudonyms that a key decides, and whatever
-//! else tells of somebody is blank.
+//! Anonymizes a trace: a key decides the pseudonyms of addresses and names, and other identifying contents become
+//! blank.
 //!
 //! ```text
 //!   Message --> addresses (prefixes kept) -----------------------------+--> Message
 //!          \--> questions, records, OPT --> names, by label -----------+
-//!                                      \--> rdata, field by field -----+--> what cannot be: left out, and counted
+//!                                      \--> rdata, field by field -----+--> the rest: left out and counted
 //! ```
 //!
-//! What comes out is written anew from what was understood of a message: nothing is passed through that was not. Times,
+//! Messages are composed again from their parsed contents. Contents that cannot be parsed are never copied. Times,
 //! ports, IDs, flags, types, TTLs, sizes of messages and numbers of zones stay.
 
-// What pseudonyms depend on.
+// Key.
 mod key;
 pub use key::Key;
 
-// Of what there are some.
+// Pseudonyms.
 mod addresses;
 mod labels;
 mod names;
+mod pseudonyms;
 mod registered;
-pub use labels::Lengths;
+pub use labels::LabelLengths;
 
-// What stands in a message.
+// Counts, and messages that are left out.
+mod drop_reason;
+mod tally;
+pub use tally::AnonymizationTally;
+
+// Parts of a message.
 mod compose;
 mod dso;
 mod options;
@@ -32,112 +38,71 @@ use crate::extent;
 use crate::message::Message;
 use addresses::Addresses;
 use compose::Composer;
+use drop_reason::DropReason;
 use names::Names;
+use pseudonyms::Pseudonyms;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use wire::parse::{Header, RecordView, Section};
-use wire::{EdnsIn, Name, NameRef, Rtype};
+use wire::{EdnsIn, Name, Rtype};
 
-/// How a trace is anonymized.
+/// Settings of an anonymization.
 #[derive(Clone, Debug, Default)]
 pub struct Anonymization {
-    /// Names that stay at the end of others: top-level domains, and what is below them in the same hands.
+    /// Suffixes to keep: top-level domains, and names below them with the same owner.
     pub kept_suffixes: BTreeSet<Name>,
     /// Lengths of labels.
-    pub lengths: Lengths,
+    pub lengths: LabelLengths,
     /// EDNS options.
     pub options: Options,
 }
 
-/// Anonymizes a trace, message after message.
+/// Anonymizes a trace, message by message.
 #[derive(Debug)]
 pub struct Anonymizer {
     pseudonyms: Pseudonyms,
     options: Options,
     composer: Composer,
-    /// Rdata of one record, its names whole.
-    whole: Vec<u8>,
+    /// Rdata of one record, with decompressed names.
+    rdata: Vec<u8>,
     tally: AnonymizationTally,
 }
 
-/// Pseudonyms of all kinds.
-#[derive(Debug)]
-struct Pseudonyms {
-    addresses: Addresses,
-    names: Names,
-}
-
-impl Pseudonyms {
-    fn name(&mut self, name: NameRef<'_>) -> Result<Vec<u8>, Dropped> {
-        self.names.name(name, &mut self.addresses)
-    }
-}
-
-/// Why a message cannot be anonymized.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Dropped {
-    /// It is malformed: nobody can say what is in it.
-    Malformed,
-    /// A name or the whole would be too long.
-    TooLong,
-}
-
-/// What became of the messages.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct AnonymizationTally {
-    /// Messages that were looked at.
-    pub messages: u64,
-    /// Those that there are still.
-    pub given: u64,
-    /// Those that are left out: malformed.
-    pub malformed: u64,
-    /// Those that are left out: a name or the message would be too long.
-    pub too_long: u64,
-    /// Records that are left out: nobody knows what is in them.
-    pub records_dropped: u64,
-    /// Records whose rdata is malformed, and so is zeros.
-    pub records_blank: u64,
-    /// EDNS options that are left out.
-    pub options_dropped: u64,
-    /// Messages of which bytes behind the last record are left out.
-    pub extra_dropped: u64,
-}
-
 impl Anonymizer {
-    /// Makes a key ready.
+    /// Creates an anonymizer with a key.
     #[must_use]
     pub fn new(key: &Key, how: Anonymization) -> Self {
         let Anonymization { kept_suffixes, lengths, options } = how;
         let pseudonyms = Pseudonyms { addresses: Addresses::new(key), names: Names::new(key, lengths, kept_suffixes) };
         let (composer, tally) = (Composer::default(), AnonymizationTally::default());
-        Self { pseudonyms, options, composer, whole: Vec::new(), tally }
+        Self { pseudonyms, options, composer, rdata: Vec::new(), tally }
     }
 
-    /// What a message becomes; `None` when it is left out, which is counted.
+    /// Returns the anonymized message. `None` if it is left out, which is counted.
     pub fn apply(&mut self, message: &Message<'_>) -> Option<Message<'_>> {
         self.tally.messages += 1;
         let [source, destination] = [message.source, message.destination]
-            .map(|place| SocketAddr::new(self.pseudonyms.addresses.address(place.ip()), place.port()));
-        let written = match extent::parse(message.bytes) {
-            Some((parsed, extra)) => self.write(&parsed).and_then(|()| self.write_behind(parsed.header(), extra)),
-            None => Err(Dropped::Malformed),
+            .map(|endpoint| SocketAddr::new(self.pseudonyms.addresses.address(endpoint.ip()), endpoint.port()));
+        let result = match extent::parse(message.bytes) {
+            Some((parsed, extra)) => self.write(&parsed).and_then(|()| self.write_extra(parsed.header(), extra)),
+            None => Err(DropReason::Malformed),
         };
-        match written {
-            Err(Dropped::Malformed) => self.tally.malformed += 1,
-            Err(Dropped::TooLong) => self.tally.too_long += 1,
+        match result {
+            Err(DropReason::Malformed) => self.tally.malformed += 1,
+            Err(DropReason::TooLong) => self.tally.too_long += 1,
             Ok(()) => self.tally.given += 1,
         }
-        let bytes = self.composer.message().filter(|_| written.is_ok())?;
+        let bytes = self.composer.message().filter(|_| result.is_ok())?;
         Some(Message { at_ns: message.at_ns, source, destination, transport: message.transport, bytes })
     }
 
-    /// What became of the messages so far.
+    /// The counts so far.
     #[must_use]
     pub const fn tally(&self) -> AnonymizationTally {
         self.tally
     }
 
-    fn write(&mut self, message: &wire::parse::Message<'_>) -> Result<(), Dropped> {
+    fn write(&mut self, message: &wire::parse::Message<'_>) -> Result<(), DropReason> {
         self.composer.clear();
         let mut header = *message.header();
         self.composer.bytes(&header.to_bytes());
@@ -151,32 +116,32 @@ impl Anonymizer {
         for section in Section::ALL {
             for record in message.records(section) {
                 let start = self.composer.len();
-                if !self.record(&record.map_err(|_| Dropped::Malformed)?)? {
-                    self.composer.cut(start);
+                if !self.record(&record.map_err(|_| DropReason::Malformed)?)? {
+                    self.composer.truncate(start);
                     header.counts[section as usize] -= 1;
                     self.tally.records_dropped += 1;
                 }
             }
         }
         self.composer.overwrite(0, &header.to_bytes());
-        self.composer.message().map(|_| ()).ok_or(Dropped::TooLong)
+        self.composer.message().map(|_| ()).ok_or(DropReason::TooLong)
     }
 
-    /// Writes what stands behind the last record, where anybody knows what that is.
-    fn write_behind(&mut self, header: &Header, bytes: &[u8]) -> Result<(), Dropped> {
+    /// Writes data after the last record, if its layout is known.
+    fn write_extra(&mut self, header: &Header, bytes: &[u8]) -> Result<(), DropReason> {
         let unknown =
             if dso::has_tlvs(header) { dso::write(bytes, &mut self.pseudonyms, &mut self.composer)? } else { bytes };
         self.tally.extra_dropped += u64::from(!unknown.is_empty());
-        self.composer.message().map(|_| ()).ok_or(Dropped::TooLong)
+        self.composer.message().map(|_| ()).ok_or(DropReason::TooLong)
     }
 
-    /// Writes a record; false when it cannot be anonymized.
-    fn record(&mut self, record: &RecordView<'_>) -> Result<bool, Dropped> {
-        // RFC 2930 2.1: keys and names of machines, in a layout of each mode's own.
+    /// Writes a record. Returns false if it cannot be anonymized.
+    fn record(&mut self, record: &RecordView<'_>) -> Result<bool, DropReason> {
+        // RFC 2930 2.1: TKEY has keys and host names, in a layout that depends on the mode.
         if record.rtype == Rtype::TKEY {
             return Ok(false);
         }
-        let Self { pseudonyms, options, composer, whole, tally } = self;
+        let Self { pseudonyms, options, composer, rdata, tally } = self;
         let owner = pseudonyms.name(record.owner.as_ref())?;
         let owner_bytes = record.rdata_at.start - record.at - 10;
         composer.name(&owner, owner_bytes < record.owner.as_bytes().len());
@@ -195,9 +160,9 @@ impl Anonymizer {
                     return Ok(false);
                 }
             }
-            _ => tally.records_blank += u64::from(!rdata::write(record, pseudonyms, composer, whole)?),
+            _ => tally.records_blank += u64::from(!rdata::write(record, pseudonyms, composer, rdata)?),
         }
-        if composer.close(data) { Ok(true) } else { Err(Dropped::TooLong) }
+        if composer.close(data) { Ok(true) } else { Err(DropReason::TooLong) }
     }
 }
 

@@ -1,33 +1,35 @@
 //! EDNS options of anonymized messages.
 
 use super::compose::Composer;
-use super::{AnonymizationTally, Dropped, Pseudonyms};
+use super::drop_reason::DropReason;
+use super::pseudonyms::Pseudonyms;
+use super::tally::AnonymizationTally;
 use crate::prefix::Prefix;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::NameRef;
 use wire::parse::edns::code;
 
-/// What becomes of options.
+/// What to do with EDNS options.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Options {
-    /// They stay, and of what is in them only what tells of nobody: the rest is zeros.
+    /// Keep them, but replace all identifying contents with zeros.
     #[default]
     Blank,
-    /// None stays.
+    /// Remove all.
     Drop,
-    /// They stay as they are, but for client subnets.
+    /// Keep them unchanged, except client subnets.
     Keep,
 }
 
-/// Options that tell which algorithms a client knows (RFC 6975).
+/// Options with the algorithms that a client understands (RFC 6975).
 const ALGORITHMS: [u16; 3] = [5, 6, 7];
-/// How long a zone lives (RFC 7314).
+/// Expiry of a zone (RFC 7314).
 const EXPIRE: u16 = 9;
 /// The name up to which a chain of signatures is known (RFC 7901).
 const CHAIN: u16 = 13;
-/// Which keys of the root a resolver trusts (RFC 8145).
+/// The root keys that a resolver trusts (RFC 8145).
 const KEY_TAG: u16 = 14;
-/// To whom errors are reported (RFC 9567).
+/// The receiver of error reports (RFC 9567).
 const REPORT_CHANNEL: u16 = 18;
 
 /// Writes the options of an OPT record.
@@ -37,28 +39,28 @@ pub(super) fn write<'o>(
     pseudonyms: &mut Pseudonyms,
     out: &mut Composer,
     tally: &mut AnonymizationTally,
-) -> Result<(), Dropped> {
+) -> Result<(), DropReason> {
     for (code, bytes) in options {
         let start = out.len();
         out.bytes(&code.to_be_bytes());
         let data = out.open();
         let is_written = mode != Options::Drop && option(code, bytes, mode, pseudonyms, out)?;
         if !is_written || !out.close(data) {
-            out.cut(start);
+            out.truncate(start);
             tally.options_dropped += 1;
         }
     }
     Ok(())
 }
 
-/// Writes what is in an option; false when nothing can be.
+/// Writes the contents of an option. Returns false if that is not possible.
 fn option(
     code: u16,
     bytes: &[u8],
     mode: Options,
     pseudonyms: &mut Pseudonyms,
     out: &mut Composer,
-) -> Result<bool, Dropped> {
+) -> Result<bool, DropReason> {
     if code == code::CLIENT_SUBNET {
         return Ok(subnet(bytes, pseudonyms, out));
     }
@@ -70,11 +72,11 @@ fn option(
         EXPIRE | KEY_TAG | code::TCP_KEEPALIVE => out.bytes(bytes),
         code if ALGORITHMS.contains(&code) => out.bytes(bytes),
         CHAIN | REPORT_CHANNEL => {
-            let Ok(name) = NameRef::from_octets(bytes) else { return Ok(false) };
+            let Ok(name) = NameRef::from_bytes(bytes) else { return Ok(false) };
             let name = pseudonyms.name(name)?;
             out.bytes(&name);
         }
-        // RFC 8914 2: a code, and text of whoever failed.
+        // RFC 8914 2: a code, and a text from the server.
         code::EDE if bytes.len() >= 2 => {
             out.bytes(&bytes[..2]);
             out.fill(b'x', bytes.len() - 2);
@@ -84,7 +86,7 @@ fn option(
     Ok(true)
 }
 
-/// FAMILY, lengths, and the prefix under its pseudonym (RFC 7871 6); false for any other layout.
+/// FAMILY, lengths, and the pseudonym of the prefix (RFC 7871 6). Returns false for any other layout.
 fn subnet(bytes: &[u8], pseudonyms: &mut Pseudonyms, out: &mut Composer) -> bool {
     let Some((&[high, low, length, scope], rest)) = bytes.split_first_chunk() else { return false };
     let mut address = [0; 16];

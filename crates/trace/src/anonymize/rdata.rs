@@ -1,17 +1,18 @@
-//! Rdata of anonymized records, field by field.
+//! Anonymizes rdata field by field.
 //!
-//! Names and addresses get their pseudonyms, numbers that say how something works stay, and everything else is blank:
-//! text becomes as many letters, bytes become as many zeros. What a type's layout does not know is bytes, too.
+//! Names and addresses get pseudonyms. Technical numbers stay. Everything else is blank: text becomes letters `x`,
+//! bytes become zeros. Fields without a known layout count as bytes.
 
 use super::compose::Composer;
-use super::{Dropped, Pseudonyms};
+use super::drop_reason::DropReason;
+use super::pseudonyms::Pseudonyms;
 use wire::parse::RecordView;
 use wire::parse::tsig::{TsigAt, TsigView, hash_bytes};
 use wire::{Field, NameRef, Rtype, rdata_fields};
 
-/// Written for every byte of text.
+/// Replaces every byte of text.
 const TEXT: u8 = b'x';
-/// LOC of a metre at no height where the equator meets the meridian of Greenwich (RFC 1876 2).
+/// LOC where the equator meets the meridian of Greenwich (RFC 1876 2).
 const NOWHERE: [u8; 16] = [0, 0x12, 0x16, 0x13, 0x80, 0, 0, 0, 0x80, 0, 0, 0, 0, 0x98, 0x96, 0x80];
 /// Service parameters (RFC 9460 14.3.2).
 const MANDATORY: u16 = 0;
@@ -23,32 +24,32 @@ const IPV6_HINT: u16 = 6;
 const DOH_PATH: u16 = 7;
 const OHTTP: u16 = 8;
 
-/// Writes the rdata of a record; false when it is not well formed, and nothing but zeros are written.
+/// Writes the rdata of a record. If it is malformed, writes zeros and returns false.
 pub(super) fn write(
     record: &RecordView<'_>,
     pseudonyms: &mut Pseudonyms,
     out: &mut Composer,
-    whole: &mut Vec<u8>,
-) -> Result<bool, Dropped> {
+    rdata: &mut Vec<u8>,
+) -> Result<bool, DropReason> {
     let raw = record.rdata();
-    whole.clear();
-    // RFC 2136 2.4, 2.5: rdata may be empty whatever the type.
+    rdata.clear();
+    // RFC 2136 2.4, 2.5: in an UPDATE, rdata may be empty.
     if raw.is_empty() {
         return Ok(true);
     }
     let start = out.len();
-    let is_read = record.rdata_canonical(whole).is_ok();
-    // What was compressed is compressed again: sizes stay.
-    let is_compressed = whole.len() > raw.len();
-    if is_read && fields(record.rtype, whole, is_compressed, pseudonyms, out)? {
+    let is_read = record.rdata_canonical(rdata).is_ok();
+    // Compressed names are compressed again, so that sizes stay.
+    let is_compressed = rdata.len() > raw.len();
+    if is_read && fields(record.rtype, rdata, is_compressed, pseudonyms, out)? {
         return Ok(true);
     }
-    out.cut(start);
+    out.truncate(start);
     out.fill(0, raw.len());
     Ok(false)
 }
 
-/// Whether a number tells which key it is about: it is drawn from the key, which stands in public zones.
+/// Whether a field is a key tag, which is derived from a key in a public zone.
 const fn is_key_tag(rtype: Rtype, index: usize) -> bool {
     match rtype {
         Rtype::DS | Rtype::CDS | Rtype::TA | Rtype::DLV => index == 0,
@@ -60,22 +61,22 @@ const fn is_key_tag(rtype: Rtype, index: usize) -> bool {
 
 fn fields(
     rtype: Rtype,
-    whole: &[u8],
+    rdata: &[u8],
     is_compressed: bool,
     pseudonyms: &mut Pseudonyms,
     out: &mut Composer,
-) -> Result<bool, Dropped> {
-    for (index, field) in rdata_fields(rtype, whole).enumerate() {
+) -> Result<bool, DropReason> {
+    for (index, field) in rdata_fields(rtype, rdata).enumerate() {
         let Ok((field, bytes)) = field else { return Ok(false) };
         match field {
             Field::Name(rule) => {
                 let name = pseudonyms.name(NameRef::from_checked(bytes))?;
-                // RFC 3597 4: others than these are neither compressed nor pointed to.
+                // RFC 3597 4: only names of these types may be compressed or pointed to.
                 if rule.compress { out.name(&name, is_compressed) } else { out.bytes(&name) }
             }
             Field::A6Name | Field::NamesRest => names(bytes, pseudonyms, out)?,
             Field::Ipv4 | Field::Ipv6 => address(bytes, pseudonyms, out),
-            Field::Gateway { type_at, type_mask } => match whole[usize::from(type_at)] & type_mask {
+            Field::Gateway { type_at, type_mask } => match rdata[usize::from(type_at)] & type_mask {
                 3 => names(bytes, pseudonyms, out)?,
                 _ => address(bytes, pseudonyms, out),
             },
@@ -101,7 +102,7 @@ fn fields(
                 out.fill(0, bytes.len() - 1);
             }
             Field::Loc => out.bytes(&NOWHERE),
-            // No item at all is an APL too (RFC 3123 4), and says nothing.
+            // An APL may be empty (RFC 3123 4).
             Field::Apl => {}
             Field::SvcParams => service(bytes, pseudonyms, out),
             Field::HipKeys => {
@@ -123,8 +124,8 @@ fn fields(
     Ok(true)
 }
 
-/// Names one behind the other, never compressed.
-fn names(mut bytes: &[u8], pseudonyms: &mut Pseudonyms, out: &mut Composer) -> Result<(), Dropped> {
+/// A sequence of names, never compressed.
+fn names(mut bytes: &[u8], pseudonyms: &mut Pseudonyms, out: &mut Composer) -> Result<(), DropReason> {
     while let Ok((name, rest)) = NameRef::split_from(bytes) {
         let name = pseudonyms.name(name)?;
         out.bytes(&name);
@@ -133,7 +134,7 @@ fn names(mut bytes: &[u8], pseudonyms: &mut Pseudonyms, out: &mut Composer) -> R
     Ok(())
 }
 
-/// Addresses one behind the other, all of a family; what is none is zeros.
+/// A sequence of addresses of one family. An incomplete one becomes zeros.
 fn address(bytes: &[u8], pseudonyms: &mut Pseudonyms, out: &mut Composer) {
     if let Ok(bytes) = bytes.try_into() {
         out.bytes(&pseudonyms.addresses.v4(bytes));
@@ -144,7 +145,7 @@ fn address(bytes: &[u8], pseudonyms: &mut Pseudonyms, out: &mut Composer) {
     }
 }
 
-/// A whole address, or a part of one: nobody knows of which (RFC 2874 3.1).
+/// An address, or the suffix of an unknown one (RFC 2874 3.1).
 fn suffix(bytes: &[u8], pseudonyms: &mut Pseudonyms, out: &mut Composer) {
     let Some((&prefix, suffix)) = bytes.split_first() else { return };
     out.bytes(&[prefix]);
@@ -154,7 +155,7 @@ fn suffix(bytes: &[u8], pseudonyms: &mut Pseudonyms, out: &mut Composer) {
     }
 }
 
-/// Character strings one behind the other (RFC 1035 3.3).
+/// A sequence of character strings (RFC 1035 3.3).
 fn texts(mut bytes: &[u8], out: &mut Composer) {
     while let Some((&length, rest)) = bytes.split_first() {
         let length = rest.len().min(usize::from(length));
@@ -164,11 +165,11 @@ fn texts(mut bytes: &[u8], out: &mut Composer) {
     }
 }
 
-/// Service parameters, whose layout was checked (RFC 9460 2.2).
+/// Service parameters with a valid layout (RFC 9460 2.2).
 fn service(mut bytes: &[u8], pseudonyms: &mut Pseudonyms, out: &mut Composer) {
     while let Some((&[a, b, c, d], rest)) = bytes.split_first_chunk() {
         let length = rest.len().min(usize::from(u16::from_be_bytes([c, d])));
-        let (value, behind) = rest.split_at(length);
+        let (value, after) = rest.split_at(length);
         out.bytes(&[a, b, c, d]);
         match u16::from_be_bytes([a, b]) {
             MANDATORY | ALPN | NO_DEFAULT_ALPN | PORT | OHTTP => out.bytes(value),
@@ -177,21 +178,21 @@ fn service(mut bytes: &[u8], pseudonyms: &mut Pseudonyms, out: &mut Composer) {
             DOH_PATH => out.fill(TEXT, length),
             _ => out.fill(0, length),
         }
-        bytes = behind;
+        bytes = after;
     }
 }
 
-/// Writes the rdata of TSIG (RFC 8945 4.2): the MAC is blank, and what it was made with is told as far as it is
-/// registered. False when it is not laid out so; then nothing is written.
+/// Writes the rdata of TSIG (RFC 8945 4.2). The MAC is blank; registered algorithms stay. Returns false and writes
+/// nothing if the layout is wrong.
 pub(super) fn write_tsig(
     record: &RecordView<'_>,
     pseudonyms: &mut Pseudonyms,
     out: &mut Composer,
-) -> Result<bool, Dropped> {
+) -> Result<bool, DropReason> {
     let at = TsigAt { at: record.at, rdata_at: record.rdata_at.clone() };
     let Some(tsig) = TsigView::read(record.message, &at) else { return Ok(false) };
     let algorithm = tsig.algorithm.as_ref();
-    // RFC 3645 2: the one algorithm that has no length.
+    // RFC 3645 2: the only algorithm without a fixed length.
     let is_registered = hash_bytes(algorithm).is_some() || algorithm == NameRef::from_checked(b"\x08gss-tsig\0");
     if is_registered {
         out.bytes(algorithm.as_bytes());

@@ -1,5 +1,5 @@
-//! Labels that begin with an underscore and say what a name is for (RFC 8552 and the registry that it made; service
-//! names of RFC 6335 in wide use). They are the same everywhere and tell nothing of anybody.
+//! Labels with a leading underscore that show the purpose of a name (RFC 8552 and its registry; service names of RFC
+//! 6335 in wide use). They are the same everywhere and identify nobody.
 
 /// Without the underscore.
 const REGISTERED: &[&str] = &[
@@ -111,9 +111,9 @@ const REGISTERED: &[&str] = &[
     "xmlrpc-beep",
 ];
 
-/// Whether a label in lower case is one of them.
+/// Whether a label in lower case is registered.
 pub(super) fn is_registered(label: &[u8]) -> bool {
-    label.strip_prefix(b"_").is_some_and(|word| REGISTERED.iter().any(|known| known.as_bytes() == word))
+    label.strip_prefix(b"_").is_some_and(|service| REGISTERED.iter().any(|known| known.as_bytes() == service))
 }
 
 #[cfg(test)]
@@ -128,9 +128,9 @@ mod tests {
         for other in ["tcp", "_", "__tcp", "_mycompany", ""] {
             assert!(!is_registered(other.as_bytes()), "{other}");
         }
-        let mut words = REGISTERED.to_vec();
-        words.sort_unstable();
-        words.dedup();
-        assert_eq!(words.len(), REGISTERED.len());
+        let mut labels = REGISTERED.to_vec();
+        labels.sort_unstable();
+        labels.dedup();
+        assert_eq!(labels.len(), REGISTERED.len());
     }
 }

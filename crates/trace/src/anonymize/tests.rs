@@ -1,4 +1,4 @@
-//! Messages with everything in them, anonymized.
+//! Tests with messages that contain every kind of data.
 
 use super::*;
 use crate::message::Transport;
@@ -25,7 +25,7 @@ fn apply(anonymizer: &mut Anonymizer, bytes: &[u8]) -> Option<Vec<u8>> {
     Some(changed.bytes.to_vec())
 }
 
-/// The rdata of one record after it was anonymized, its names whole.
+/// Returns the anonymized rdata of one record, with decompressed names.
 fn rdata(rtype: Rtype, bytes: &[u8]) -> Vec<u8> {
     let owner = name("secret.example.com.");
     let query = MessageBuilder::query(1, owner.as_ref(), rtype).header(|header| header.qr = true);
@@ -36,9 +36,9 @@ fn rdata(rtype: Rtype, bytes: &[u8]) -> Vec<u8> {
     let message = wire::parse::Message::parse(&changed).unwrap();
     let record = message.records(Section::Answer).next().unwrap().unwrap();
     assert_eq!((record.rtype, record.ttl, &record.owner), (rtype, 60, &message.question().unwrap().qname));
-    let mut whole = Vec::new();
-    record.rdata_canonical(&mut whole).unwrap_or_else(|error| panic!("{rtype:?}: {error:?}"));
-    whole
+    let mut rdata = Vec::new();
+    record.rdata_canonical(&mut rdata).unwrap_or_else(|error| panic!("{rtype:?}: {error:?}"));
+    rdata
 }
 
 /// The pseudonym of a name and of addresses.
@@ -85,7 +85,7 @@ fn names_and_addresses_in_rdata_have_their_pseudonyms() {
 }
 
 #[test]
-fn what_tells_of_somebody_is_blank() {
+fn personal_data_is_zeroed() {
     assert_eq!(rdata(Rtype::TXT, b"\x06secret\x02ok"), b"\x06xxxxxx\x02xx");
     assert_eq!(rdata(Rtype::HINFO, b"\x03VAX\x00"), b"\x03xxx\x00");
     assert_eq!(rdata(Rtype::CAA, b"\x00\x05issueca.example"), b"\x00\x05issuexxxxxxxxxx");
@@ -107,8 +107,8 @@ fn what_tells_of_somebody_is_blank() {
 }
 
 #[test]
-fn a_response_keeps_its_form_and_its_size() {
-    // Compressed: the answer and the server's name point at the question.
+fn responses_keep_their_structure_and_size() {
+    // The answer and the name of the server point to the question.
     let mut bytes = MessageBuilder::query(0x1234, name("www.secret.example.com.").as_ref(), Rtype::A).build();
     bytes[2] |= 0x80;
     bytes[7] = 1;
@@ -121,9 +121,9 @@ fn a_response_keeps_its_form_and_its_size() {
     let question = message.question().unwrap().qname;
     assert_eq!(question.as_bytes(), pseudonym("www.secret.example.com."));
     let server = message.records(Section::Authority).next().unwrap().unwrap();
-    let mut whole = Vec::new();
-    server.rdata_canonical(&mut whole).unwrap();
-    assert_eq!(whole, pseudonym("ns.secret.example.com."));
+    let mut rdata = Vec::new();
+    server.rdata_canonical(&mut rdata).unwrap();
+    assert_eq!(rdata, pseudonym("ns.secret.example.com."));
     assert_eq!(server.owner.as_ref(), question.as_ref().parent().unwrap());
 }
 
@@ -136,7 +136,7 @@ fn options_of(mode: Options, built: MessageBuilder) -> (Vec<(u16, Vec<u8>)>, u64
 }
 
 #[test]
-fn options_are_blank_dropped_or_kept() {
+fn options_are_zeroed_dropped_or_kept() {
     let subnet = |bytes: &[u8]| [&[0, 1, 23, 0], bytes].concat();
     let query = MessageBuilder::query(1, name("a.com.").as_ref(), Rtype::A)
         .edns(4_096, true)
@@ -155,7 +155,7 @@ fn options_are_blank_dropped_or_kept() {
         (code::TCP_KEEPALIVE, vec![0, 100]),
         (65_001, vec![0; 6]),
     ];
-    // The second subnet contradicts itself.
+    // The second subnet is malformed.
     assert_eq!(options_of(Options::Blank, query.clone()), (blank, 1));
     assert_eq!(options_of(Options::Drop, query.clone()), (vec![], 6));
     let (kept, dropped) = options_of(Options::Keep, query);
@@ -164,7 +164,7 @@ fn options_are_blank_dropped_or_kept() {
 }
 
 #[test]
-fn a_signature_is_blank_and_says_still_how_it_was_made() {
+fn signatures_are_zeroed_and_keep_their_parameters() {
     let key = name("key.secret.example.com.");
     let signed = |algorithm: &str, mac: u16| {
         let [time, rest] = [&[0, 0, 1, 2, 3, 4, 1, 44][..], &[0, 1, 0, 0, 0, 0]];
@@ -182,33 +182,33 @@ fn a_signature_is_blank_and_says_still_how_it_was_made() {
     assert_eq!(record.owner.as_bytes(), pseudonym("key.secret.example.com."));
     let rdata = record.rdata();
     assert!(rdata.starts_with(b"\x0bhmac-sha256\0\0\0\x01\x02\x03\x04\x01\x2c\0\x20") && !rdata.contains(&9));
-    // An algorithm of somebody's own is a name like others.
-    let own = apply(&mut anonymizer, &signed("secretive.example.", 4)).unwrap();
-    assert!(!own.windows(9).any(|bytes| bytes == b"secretive"));
+    // An unregistered algorithm is treated like any other name.
+    let signed_message = apply(&mut anonymizer, &signed("secretive.example.", 4)).unwrap();
+    assert!(!signed_message.windows(9).any(|bytes| bytes == b"secretive"));
 }
 
 #[test]
-fn what_cannot_be_anonymized_is_left_out_and_counted() {
+fn messages_that_cannot_be_anonymized_are_skipped_and_counted() {
     let mut anonymizer = anonymizer(Options::Blank);
     let query = MessageBuilder::query(1, name("secret.com.").as_ref(), Rtype::A);
-    let whole = query.clone().build();
-    assert_eq!(apply(&mut anonymizer, &whole[..whole.len() - 1]), None);
-    // What stands behind the last record goes.
-    let cut = apply(&mut anonymizer, &[&whole[..], b"secret"].concat()).unwrap();
-    assert_eq!(cut.len(), whole.len());
+    let complete = query.clone().build();
+    assert_eq!(apply(&mut anonymizer, &complete[..complete.len() - 1]), None);
+    // Bytes after the last record are removed.
+    let cut = apply(&mut anonymizer, &[&complete[..], b"secret"].concat()).unwrap();
+    assert_eq!(cut.len(), complete.len());
     let root = Name::root();
     let add = |rtype, rdata: &[u8]| {
         query.clone().record(Section::Additional, root.as_ref(), rtype, Class::IN, 0, rdata).build()
     };
-    // A TKEY goes, rdata that is none of its type is zeros, and that of an UPDATE may be empty.
+    // TKEY is removed, malformed rdata becomes zeros, and rdata of an UPDATE may be empty.
     let without = apply(&mut anonymizer, &add(Rtype::TKEY, b"secret")).unwrap();
-    assert_eq!((without.len(), without[11]), (whole.len(), 0));
+    assert_eq!((without.len(), without[11]), (complete.len(), 0));
     let blank = apply(&mut anonymizer, &add(Rtype::A, b"secret")).unwrap();
     assert!(blank.ends_with(&[0, 6, 0, 0, 0, 0, 0, 0]));
     let empty = add(Rtype::A, b"");
     assert_eq!(apply(&mut anonymizer, &empty).unwrap().len(), empty.len());
     let bad = apply(&mut anonymizer, &add(Rtype::OPT, b"\x00\x0a\x00\xffx")).unwrap();
-    assert_eq!(bad.len(), whole.len());
+    assert_eq!(bad.len(), complete.len());
     let expected = AnonymizationTally {
         messages: 6,
         given: 5,
@@ -232,7 +232,7 @@ fn stateful(tlvs: &[Vec<u8>]) -> Vec<u8> {
 }
 
 #[test]
-fn stateful_operations_keep_their_tlvs_and_tell_of_nobody() {
+fn stateful_operations_keep_their_tlvs_without_personal_data() {
     let host = name("www.secret.example.com.");
     let other = pseudonym("www.secret.example.com.");
     let of = |name: &[u8], rdata: &[u8]| [name, &[0, 1, 0, 1], rdata].concat();
@@ -240,14 +240,14 @@ fn stateful_operations_keep_their_tlvs_and_tell_of_nobody() {
     let bytes = stateful(&[
         keepalive.clone(),
         delay.clone(),
-        // Padding; a subscription and its end; a record that is pushed; one that is doubted; one of somebody's own.
+        // Padding; a subscription and its end; a pushed record; a record to reconfirm; a private TLV.
         tlv(3, b"secret"),
         tlv(0x40, &of(host.as_bytes(), b"")),
         tlv(0x42, &[7, 8]),
         tlv(0x41, &of(host.as_bytes(), &[0, 0, 0, 60, 0, 4, 192, 0, 2, 1])),
         tlv(0x43, &of(host.as_bytes(), &[192, 0, 2, 1])),
         tlv(0xF800, b"whose"),
-        // What is no keepalive, and what is no name.
+        // A malformed keepalive, and a malformed name.
         tlv(1, b"secret"),
         tlv(0x40, b"\x06secret"),
     ]);
@@ -266,13 +266,13 @@ fn stateful_operations_keep_their_tlvs_and_tell_of_nobody() {
     let mut anonymizer = anonymizer(Options::Keep);
     assert_eq!(apply(&mut anonymizer, &bytes), Some(expected));
     assert_eq!(anonymizer.tally().extra_dropped, 0);
-    // A response without any, and a TLV that ends early: what comes before it stays.
+    // A response without TLVs, and one with an incomplete TLV: the TLVs before it stay.
     let mut response = stateful(&[]);
     response[2] |= 0x80;
     assert_eq!(apply(&mut anonymizer, &response), Some(response));
     let short = [&bytes[..24], &tlv(3, b"secret")[..7]].concat();
     assert_eq!(apply(&mut anonymizer, &short), Some(bytes[..24].to_vec()));
-    // In a query the same bytes are nobody's.
+    // In a query, the same bytes have no known layout.
     let mut query = bytes;
     query[2] = 0;
     assert_eq!(apply(&mut anonymizer, &query).unwrap().len(), 12);

@@ -1,19 +1,19 @@
-//! What is at the head of a chunk: how much follows, of which time, and how it is packed.
+//! The head of a chunk: sizes, time range and packing.
 
 use super::index::Span;
-use super::{is_sealed, put, sealed, u32_at, u64_at};
+use super::{concat_parts, is_sealed, sealed, u32_at, u64_at};
 use crate::limits::{CHUNK_MESSAGES_MAX, CHUNK_UNPACKED_BYTES_MAX};
 
-/// How a chunk begins.
+/// First bytes of a chunk.
 pub(super) const KIND: [u8; 4] = *b"CHNK";
 /// Bytes of its head.
 pub(super) const HEAD_BYTES: usize = 44;
 const SEAL_AT: usize = HEAD_BYTES - 4;
 
-/// How columns are packed.
+/// Packing of the columns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Packing {
-    /// As they are.
+    /// Not packed.
     Plain = 0,
     /// One block of LZ4.
     Lz4 = 1,
@@ -28,27 +28,27 @@ pub(super) struct Head {
     pub(super) earliest_ns: u64,
     pub(super) latest_ns: u64,
     pub(super) packing: Packing,
-    /// Of the packed columns.
+    /// Checksum of the packed columns.
     pub(super) checksum: u32,
 }
 
 impl Head {
     pub(super) fn to_bytes(self) -> [u8; HEAD_BYTES] {
-        let word = |number: usize| (number as u32).to_le_bytes();
+        let bytes_of = |number: usize| (number as u32).to_le_bytes();
         let parts: [&[u8]; 8] = [
             &KIND,
-            &word(self.messages),
-            &word(self.packed_bytes),
-            &word(self.unpacked_bytes),
+            &bytes_of(self.messages),
+            &bytes_of(self.packed_bytes),
+            &bytes_of(self.unpacked_bytes),
             &self.earliest_ns.to_le_bytes(),
             &self.latest_ns.to_le_bytes(),
-            &word(self.packing as usize),
+            &bytes_of(self.packing as usize),
             &self.checksum.to_le_bytes(),
         ];
-        sealed(put(&parts), SEAL_AT)
+        sealed(concat_parts(&parts), SEAL_AT)
     }
 
-    /// Nothing is taken from a head, no room above all, before its checksum and its bounds are right.
+    /// Checks the checksum and the limits before any value is used or memory is allocated.
     pub(super) fn read(bytes: &[u8; HEAD_BYTES]) -> Result<Self, &'static str> {
         if !is_sealed(bytes, SEAL_AT) {
             return Err("the head of a chunk is damaged: wrong checksum");
@@ -70,7 +70,7 @@ impl Head {
         Ok(Self { messages, packed_bytes, unpacked_bytes, earliest_ns, latest_ns, packing, checksum })
     }
 
-    pub(super) fn meets(&self, span: Span) -> bool {
-        span.meets(self.earliest_ns, self.latest_ns)
+    pub(super) fn overlaps(&self, span: Span) -> bool {
+        span.overlaps(self.earliest_ns, self.latest_ns)
     }
 }

@@ -1,20 +1,20 @@
-//! The messages of a chunk, read column by column.
+//! Reads the messages of a chunk, column by column.
 //!
 //! ```text
 //!   six numbers    four bytes each: IPv4 addresses, IPv6 addresses, bytes of times, sources, destinations, lengths
 //!   addresses      4 bytes for each of IPv4, then 16 for each of IPv6, every address once
-//!   times          of each message the difference to the one before, of the first to the earliest of the chunk
-//!   transports     one byte each: udp, tcp, dot, doh, doq from 0
-//!   sources        place among the addresses: twice the place in its family, and one more for IPv6
+//!   times          difference to the message before; for the first one, to the earliest of the chunk
+//!   transports     one byte each: udp 0, tcp 1, dot 2, doh 3, doq 4
+//!   sources        twice the index of the address in its family, plus one for IPv6
 //!   destinations   the same
 //!   source ports, destination ports    two bytes each
 //!   IDs            two bytes each, as in the message
 //!   lengths        bytes of each message
-//!   messages       behind their IDs, one after the other
+//!   messages       without their IDs, one after the other
 //! ```
 //!
-//! Times, places and lengths are in groups of seven bits, the lowest first, the eighth bit set where more follow;
-//! differences of times zigzag: 0, -1, 1, -2.
+//! Times, indexes and lengths are varints: groups of seven bits, lowest first. The eighth bit is set if more follow.
+//! Differences of times are zigzag-encoded: 0, -1, 1, -2.
 
 use super::chunk::Head;
 use super::u32_at;
@@ -23,20 +23,20 @@ use crate::message::{Message, Transport};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
-/// Bytes of the numbers at the beginning.
+/// Size of the numbers at the beginning.
 pub(super) const SIZES_BYTES: usize = 24;
 const CONTRADICTION: &str = "the columns of a chunk are inconsistent";
 
-/// Those of one chunk.
+/// The columns of one chunk.
 #[derive(Default)]
 pub(super) struct Columns {
     bytes: Vec<u8>,
     count: usize,
-    taken: usize,
+    read_count: usize,
     earliest_ns: u64,
     latest_ns: u64,
     at_ns: u64,
-    /// Where each lies in the bytes; what has no fixed width begins at what was not taken yet.
+    /// Position of each column. Columns without a fixed width start at the first value that was not read yet.
     v4: Range<usize>,
     v6: Range<usize>,
     times: Range<usize>,
@@ -52,9 +52,9 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    /// Room for the bytes of a chunk, to be filled before [`Columns::begin`]; what was not taken is gone.
-    pub(super) fn room(&mut self, bytes: usize) -> &mut [u8] {
-        (self.count, self.taken) = (0, 0);
+    /// A buffer for the bytes of a chunk, to be filled before [`Columns::begin`]. Unread values are lost.
+    pub(super) fn buffer(&mut self, bytes: usize) -> &mut [u8] {
+        (self.count, self.read_count) = (0, 0);
         self.bytes.resize(bytes, 0);
         &mut self.bytes
     }
@@ -87,32 +87,32 @@ impl Columns {
             return Err(CONTRADICTION);
         }
         self.bodies = at..self.bytes.len();
-        (self.count, self.taken) = (count, 0);
+        (self.count, self.read_count) = (count, 0);
         (self.earliest_ns, self.latest_ns, self.at_ns) = (head.earliest_ns, head.latest_ns, head.earliest_ns);
         Ok(())
     }
 
-    /// The next message; `None` behind the last.
+    /// Returns the next message, or `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<Message<'_>>, &'static str> {
-        if self.taken == self.count {
+        if self.read_count == self.count {
             return Ok(None);
         }
         self.take().map(Some).ok_or(CONTRADICTION)
     }
 
     fn take(&mut self) -> Option<Message<'_>> {
-        let number = self.taken;
-        self.taken += 1;
+        let number = self.read_count;
+        self.read_count += 1;
         let bytes = &self.bytes;
         let difference = varint(bytes, &mut self.times)?;
         self.at_ns = self.at_ns.wrapping_add(unzigzag(difference));
         let transport = *Transport::ALL.get(usize::from(bytes[self.transports.start + number]))?;
         let pair = |column: &Range<usize>| [bytes[column.start + 2 * number], bytes[column.start + 2 * number + 1]];
-        let place = |place: u64, ports: &Range<usize>| {
-            Some(SocketAddr::new(address(bytes, (&self.v4, &self.v6), place)?, u16::from_le_bytes(pair(ports))))
+        let endpoint = |address_index: u64, ports: &Range<usize>| {
+            Some(SocketAddr::new(address(bytes, (&self.v4, &self.v6), address_index)?, u16::from_le_bytes(pair(ports))))
         };
-        let source = place(varint(bytes, &mut self.sources)?, &self.source_ports)?;
-        let destination = place(varint(bytes, &mut self.destinations)?, &self.destination_ports)?;
+        let source = endpoint(varint(bytes, &mut self.sources)?, &self.source_ports)?;
+        let destination = endpoint(varint(bytes, &mut self.destinations)?, &self.destination_ports)?;
         let length = usize::try_from(varint(bytes, &mut self.lengths)?).ok()?;
         if length < HEADER_BYTES || length - 2 > self.bodies.len() {
             return None;
@@ -124,15 +124,15 @@ impl Columns {
         self.message.extend_from_slice(&bytes[start..self.bodies.start]);
         let is_in_time = (self.earliest_ns..=self.latest_ns).contains(&self.at_ns);
         let rest = [&self.times, &self.sources, &self.destinations, &self.lengths, &self.bodies];
-        let is_used_up = self.taken < self.count || rest.iter().all(|column| column.is_empty());
+        let is_used_up = self.read_count < self.count || rest.iter().all(|column| column.is_empty());
         let message = Message { at_ns: self.at_ns, source, destination, transport, bytes: &self.message };
         Some(message).filter(|_| is_in_time && is_used_up)
     }
 }
 
-fn address(bytes: &[u8], (v4, v6): (&Range<usize>, &Range<usize>), place: u64) -> Option<IpAddr> {
-    let at = usize::try_from(place >> 1).ok()?;
-    if place & 1 == 0 {
+fn address(bytes: &[u8], (v4, v6): (&Range<usize>, &Range<usize>), address_index: u64) -> Option<IpAddr> {
+    let at = usize::try_from(address_index >> 1).ok()?;
+    if address_index & 1 == 0 {
         let found: [u8; 4] = *bytes[v4.clone()].get(at.checked_mul(4)?..)?.first_chunk()?;
         Some(found.into())
     } else {
@@ -141,12 +141,12 @@ fn address(bytes: &[u8], (v4, v6): (&Range<usize>, &Range<usize>), place: u64) -
     }
 }
 
-/// A number at the beginning of a column, which begins behind it then.
+/// Reads a number from the start of a column, and moves the start.
 fn varint(bytes: &[u8], column: &mut Range<usize>) -> Option<u64> {
     let mut value = 0;
-    for place in 0..10 {
+    for position in 0..10 {
         let byte = bytes[column.next()?];
-        value |= u64::from(byte & 0x7F) << (7 * place);
+        value |= u64::from(byte & 0x7F) << (7 * position);
         if byte < 0x80 {
             return Some(value);
         }
@@ -154,7 +154,7 @@ fn varint(bytes: &[u8], column: &mut Range<usize>) -> Option<u64> {
     None
 }
 
-/// The other way round of [`varint`].
+/// Writes a number as [`varint`] reads it.
 pub(super) fn push_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
@@ -163,7 +163,7 @@ pub(super) fn push_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// A difference modulo 2^64, so that small ones are small numbers whatever their sign.
+/// Encodes a difference modulo 2^64, so that small differences of either sign become small numbers.
 pub(super) const fn zigzag(difference: u64) -> u64 {
     let sign = (difference as i64 >> 63) as u64;
     difference << 1 ^ sign
@@ -178,8 +178,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_number_comes_back() {
-        for number in (0..64).flat_map(|place| [0, 1, 2, u64::MAX].map(|more| (1_u64 << place).wrapping_sub(more))) {
+    fn all_numbers_round_trip() {
+        for number in (0..64).flat_map(|bit| [0, 1, 2, u64::MAX].map(|more| (1_u64 << bit).wrapping_sub(more))) {
             let mut bytes = Vec::new();
             push_varint(&mut bytes, number);
             let mut column = 0..bytes.len();

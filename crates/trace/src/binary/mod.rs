@@ -1,25 +1,25 @@
-//! Our binary form: small, checked, read fast, and read from any time on.
+//! The binary format: small, checksummed, fast, and seekable by time.
 //!
 //! ```text
 //!   head | chunk | chunk | ... | index | end
 //!
-//!   head    16   0x89 "catrace", version, checksum of these
-//!   chunk   44   "CHNK", messages, bytes packed, bytes unpacked, earliest, latest, packing, checksum of what
-//!                follows, checksum of these; then the columns, packed with LZ4 where that makes them smaller
-//!   index   24   "INDX", stretches, messages of the file, checksum of what follows, checksum of these; then of each
-//!                stretch of chunks 24: where it begins, earliest, latest
-//!   end     16   where the index begins, checksum of that, 0x89 "END"
+//!   head    16   0x89 "catrace", version, checksum of them
+//!   chunk   44   "CHNK", messages, bytes packed, bytes unpacked, earliest, latest, packing, checksum of the
+//!                columns, checksum of the head; then the columns, packed with LZ4 if that makes them smaller
+//!   index   24   "INDX", entries, messages of the file, checksum of the entries, checksum of the head; then for
+//!                each entry 24: position, earliest, latest
+//!   end     16   position of the index, its checksum, 0x89 "END"
 //! ```
 //!
-//! Numbers are little-endian; times are nanoseconds since 1970; checksums are CRC-32C. A file without its end is read
-//! from its beginning all the same: each chunk stands for itself. The columns are those of [`columns`].
+//! Numbers are little-endian; times are nanoseconds since 1970; checksums are CRC-32C. A file without its end can
+//! still be read from the beginning, because each chunk is independent. [`columns`] describes the columns.
 
-// What is at the head of a chunk.
+// Heads of chunks.
 mod chunk;
-// The messages of a chunk, column by column: read, and written.
+// Columns: reading and writing.
+mod chunk_builder;
 mod columns;
-mod filling;
-// Where which time is.
+// Index.
 mod index;
 // Files.
 mod reader;
@@ -31,9 +31,9 @@ mod tests;
 pub(crate) use reader::BinaryReader;
 pub(crate) use writer::BinaryWriter;
 
-/// How such a file begins: no text has this first byte.
+/// First bytes of a file. No text starts with the first one.
 pub(crate) const MAGIC: [u8; 8] = *b"\x89catrace";
-/// How it ends.
+/// Last bytes of a file.
 const END: [u8; 4] = *b"\x89END";
 const VERSION: u32 = 1;
 const HEAD_BYTES: usize = 16;
@@ -47,8 +47,8 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
 }
 
-/// Writes numbers one behind the other, from the first byte on, and the rest as it is.
-fn put<const N: usize>(parts: &[&[u8]]) -> [u8; N] {
+/// Concatenates the parts. The rest of the array stays zero.
+fn concat_parts<const N: usize>(parts: &[&[u8]]) -> [u8; N] {
     let mut bytes = [0; N];
     let mut at = 0;
     for part in parts {
@@ -58,7 +58,7 @@ fn put<const N: usize>(parts: &[&[u8]]) -> [u8; N] {
     bytes
 }
 
-/// The same, with the checksum of what is before it in the four bytes at `at`.
+/// Writes the checksum of the bytes before `at` into the four bytes at `at`.
 fn sealed<const N: usize>(mut bytes: [u8; N], at: usize) -> [u8; N] {
     let checksum = crc32c::crc32c(&bytes[..at]);
     bytes[at..at + 4].copy_from_slice(&checksum.to_le_bytes());
@@ -69,7 +69,7 @@ fn is_sealed(bytes: &[u8], at: usize) -> bool {
     crc32c::crc32c(&bytes[..at]) == u32_at(bytes, at)
 }
 
-/// The first bytes of a file.
+/// The head of a file.
 fn head() -> [u8; HEAD_BYTES] {
-    sealed(put(&[&MAGIC, &VERSION.to_le_bytes()]), HEAD_BYTES - 4)
+    sealed(concat_parts(&[&MAGIC, &VERSION.to_le_bytes()]), HEAD_BYTES - 4)
 }

@@ -1,4 +1,4 @@
-//! Reads binary traces, from their beginning or from any time on.
+//! Reads binary traces, from the beginning or from any time.
 
 use super::chunk::{self, Packing};
 use super::columns::Columns;
@@ -13,26 +13,26 @@ use std::fs::File;
 use std::io::{self, BufRead, Read, Seek, SeekFrom};
 use std::ops::RangeInclusive;
 
-/// Reads one.
+/// Reads a binary trace.
 pub(crate) struct BinaryReader {
     bytes: Box<dyn BufRead + Send>,
-    /// The same file, where it can be read from another place on.
+    /// The same file, if it is seekable.
     file: Option<File>,
-    /// Where the next byte stands in the file.
+    /// Position of the next byte.
     at: u64,
     is_begun: bool,
     is_ended: bool,
     columns: Columns,
     packed: Vec<u8>,
-    /// Messages of the chunks so far.
+    /// Messages of the chunks read so far.
     messages: u64,
-    /// What is wanted of it, and where that is.
+    /// The wanted times, and their position.
     span: Option<Span>,
     index: Option<Index>,
 }
 
 impl BinaryReader {
-    /// From the beginning to the end only.
+    /// Reads from beginning to end.
     pub(crate) fn new(bytes: Box<dyn BufRead + Send>) -> Self {
         Self {
             bytes,
@@ -48,17 +48,16 @@ impl BinaryReader {
         }
     }
 
-    /// A file as it lies there, which can be read from any time on.
+    /// Reads a seekable file.
     pub(crate) fn of_file(file: File) -> io::Result<Self> {
         Ok(Self { file: Some(file.try_clone()?), ..Self::new(buffered(file)) })
     }
 
-    /// From here on only messages of this time are wanted: chunks that have none are passed over, by the index where
-    /// there is one, otherwise by their heads.
-    pub(crate) fn narrow(&mut self, wanted: &RangeInclusive<u64>) -> Result<(), TraceError> {
-        self.span = Some(Span { from_ns: *wanted.start(), to_ns: *wanted.end() });
+    /// Restricts the reader to these times. Chunks outside are skipped, by the index or by their heads.
+    pub(crate) fn narrow(&mut self, times: &RangeInclusive<u64>) -> Result<(), TraceError> {
+        self.span = Some(Span { from_ns: *times.start(), to_ns: *times.end() });
         if let Some(file) = &self.file {
-            // What is wrong with the end of a file is told by who reads to there.
+            // Errors at the end of the file are reported when the reader gets there.
             self.index = read_index(file).ok().flatten();
             self.go_to(self.at)?;
         }
@@ -78,13 +77,13 @@ impl BinaryReader {
                 Err(what) => {
                     self.is_ended = true;
                     self.columns = Columns::default();
-                    return Err(self.wrong(what));
+                    return Err(self.format_error(what));
                 }
             }
             if self.is_ended {
                 return Ok(false);
             }
-            // What comes behind an error, or the end, is not read.
+            // Nothing is read after an error or the end.
             self.is_ended = true;
             if !self.chunk()? {
                 return Ok(false);
@@ -93,7 +92,7 @@ impl BinaryReader {
         }
     }
 
-    /// Goes to the next chunk that is wanted; false at the end.
+    /// Reads the next wanted chunk. Returns false at the end.
     fn chunk(&mut self) -> Result<bool, TraceError> {
         if !self.is_begun {
             self.begin()?;
@@ -107,21 +106,21 @@ impl BinaryReader {
                 }
             }
             if self.bytes.fill_buf()?.is_empty() {
-                return Err(self.wrong("the file is incomplete: it was cut short, or its writer was stopped"));
+                return Err(self.format_error("the file is incomplete: it was cut short, or its writer was stopped"));
             }
             let mut kind = [0; 4];
             self.fill(&mut kind)?;
             match kind {
                 chunk::KIND => {}
                 index::KIND => return self.end().map(|()| false),
-                _ => return Err(self.wrong("expected a chunk or the index")),
+                _ => return Err(self.format_error("expected a chunk or the index")),
             }
             let mut bytes = [0; chunk::HEAD_BYTES];
             bytes[..4].copy_from_slice(&kind);
             self.fill(&mut bytes[4..])?;
-            let head = chunk::Head::read(&bytes).map_err(|what| self.wrong(what))?;
+            let head = chunk::Head::read(&bytes).map_err(|what| self.format_error(what))?;
             self.messages += head.messages as u64;
-            if self.span.is_none_or(|span| head.meets(span)) {
+            if self.span.is_none_or(|span| head.overlaps(span)) {
                 return self.unpack(&head).map(|()| true);
             }
             self.pass_over(head.packed_bytes as u64)?;
@@ -137,8 +136,10 @@ impl BinaryReader {
         }
         let is_ours = bytes[..8] == head()[..8] && is_sealed(&bytes, HEAD_BYTES - 4);
         Err(match u32_at(&bytes, 8) {
-            version if is_ours => self.wrong(&format!("version {version}; this program reads version {VERSION}")),
-            _ => self.wrong("the head of the file is damaged, or of another format"),
+            version if is_ours => {
+                self.format_error(&format!("version {version}; this program reads version {VERSION}"))
+            }
+            _ => self.format_error("the head of the file is damaged, or of another format"),
         })
     }
 
@@ -147,46 +148,46 @@ impl BinaryReader {
         packed.resize(head.packed_bytes, 0);
         self.fill(&mut packed)?;
         if crc32c::crc32c(&packed) != head.checksum {
-            return Err(self.wrong("a chunk is damaged: wrong checksum"));
+            return Err(self.format_error("a chunk is damaged: wrong checksum"));
         }
-        let room = self.columns.room(head.unpacked_bytes);
+        let buffer = self.columns.buffer(head.unpacked_bytes);
         let is_filled = match head.packing {
-            Packing::Plain if packed.len() == room.len() => {
-                room.copy_from_slice(&packed);
+            Packing::Plain if packed.len() == buffer.len() => {
+                buffer.copy_from_slice(&packed);
                 true
             }
             Packing::Plain => false,
-            Packing::Lz4 => decompress_into(&packed, room).is_ok_and(|bytes| bytes == room.len()),
+            Packing::Lz4 => decompress_into(&packed, buffer).is_ok_and(|bytes| bytes == buffer.len()),
         };
         if !is_filled {
-            return Err(self.wrong("a chunk cannot be unpacked"));
+            return Err(self.format_error("a chunk cannot be unpacked"));
         }
         self.packed = packed;
-        self.columns.begin(head).map_err(|what| self.wrong(what))
+        self.columns.begin(head).map_err(|what| self.format_error(what))
     }
 
-    /// The index has begun: whether it is whole, and the file with it.
+    /// Reads the index, and checks that it and the file are complete.
     fn end(&mut self) -> Result<(), TraceError> {
         let index_at = self.at - 4;
         let mut bytes = [0; index::HEAD_BYTES];
         bytes[..4].copy_from_slice(&index::KIND);
         self.fill(&mut bytes[4..])?;
-        let head = index::Head::read(&bytes).map_err(|what| self.wrong(what))?;
-        let mut stretches = vec![0; head.bytes];
-        self.fill(&mut stretches)?;
-        head.index(&stretches).map_err(|what| self.wrong(what))?;
+        let head = index::Head::read(&bytes).map_err(|what| self.format_error(what))?;
+        let mut entries = vec![0; head.bytes];
+        self.fill(&mut entries)?;
+        head.index(&entries).map_err(|what| self.format_error(what))?;
         let mut end = [0; END_BYTES];
         self.fill(&mut end)?;
         if !is_end(&end) || u64_at(&end, 0) != index_at {
-            return Err(self.wrong("the end of the file is damaged"));
+            return Err(self.format_error("the end of the file is damaged"));
         }
         if self.span.is_none() && head.messages != self.messages {
             let what = format!("a chunk is missing: {} messages of {}", self.messages, head.messages);
-            return Err(self.wrong(&what));
+            return Err(self.format_error(&what));
         }
         match self.bytes.fill_buf()?.is_empty() {
             true => Ok(()),
-            false => Err(self.wrong("unexpected data after the end")),
+            false => Err(self.format_error("unexpected data after the end")),
         }
     }
 
@@ -196,17 +197,17 @@ impl BinaryReader {
                 self.at += out.len() as u64;
                 Ok(())
             }
-            Err(error) => Err(self.cut(error)),
+            Err(error) => Err(self.read_error(error)),
         }
     }
 
     fn pass_over(&mut self, bytes: u64) -> Result<(), TraceError> {
-        let passed = io::copy(&mut self.bytes.by_ref().take(bytes), &mut io::sink())?;
-        self.at += passed;
-        if passed == bytes { Ok(()) } else { Err(self.cut(io::ErrorKind::UnexpectedEof.into())) }
+        let skipped = io::copy(&mut self.bytes.by_ref().take(bytes), &mut io::sink())?;
+        self.at += skipped;
+        if skipped == bytes { Ok(()) } else { Err(self.read_error(io::ErrorKind::UnexpectedEof.into())) }
     }
 
-    /// Reads on from another place of the file.
+    /// Continues at another position.
     fn go_to(&mut self, at: u64) -> Result<(), TraceError> {
         if let Some(file) = &mut self.file {
             file.seek(SeekFrom::Start(at))?;
@@ -216,14 +217,14 @@ impl BinaryReader {
         Ok(())
     }
 
-    fn cut(&self, error: io::Error) -> TraceError {
+    fn read_error(&self, error: io::Error) -> TraceError {
         match error.kind() {
-            io::ErrorKind::UnexpectedEof => self.wrong("the file ends within a chunk or its index"),
+            io::ErrorKind::UnexpectedEof => self.format_error("the file ends within a chunk or its index"),
             _ => error.into(),
         }
     }
 
-    fn wrong(&self, what: &str) -> TraceError {
+    fn format_error(&self, what: &str) -> TraceError {
         TraceError::Format { format: "binary", at: self.at, what: what.into() }
     }
 }
@@ -232,7 +233,7 @@ fn is_end(bytes: &[u8; END_BYTES]) -> bool {
     is_sealed(bytes, 8) && bytes[12..] == END
 }
 
-/// The index at the end of a file; `None` when it is not whole.
+/// Reads the index at the end of a file. `None` if it is incomplete.
 fn read_index(mut file: &File) -> io::Result<Option<Index>> {
     let length = file.seek(SeekFrom::End(0))?;
     let Some(end_at) = length.checked_sub(END_BYTES as u64) else { return Ok(None) };
@@ -246,7 +247,7 @@ fn read_index(mut file: &File) -> io::Result<Option<Index>> {
     let mut head = [0; index::HEAD_BYTES];
     file.read_exact(&mut head)?;
     let Ok(head) = index::Head::read(&head) else { return Ok(None) };
-    let mut stretches = vec![0; head.bytes];
-    file.read_exact(&mut stretches)?;
-    Ok(head.index(&stretches).ok())
+    let mut entries = vec![0; head.bytes];
+    file.read_exact(&mut entries)?;
+    Ok(head.index(&entries).ok())
 }

@@ -1,4 +1,4 @@
-//! Whatever is written comes back; whatever is damaged is told, and what came before it stands.
+//! Round trips, and detection of damage: messages before the damage are still read.
 
 use super::chunk::{self, Packing};
 use super::{BinaryReader, BinaryWriter, HEAD_BYTES, head, index};
@@ -12,7 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 
 /// A message that owns its bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Kept {
+struct OwnedMessage {
     at_ns: u64,
     source: SocketAddr,
     destination: SocketAddr,
@@ -20,35 +20,35 @@ struct Kept {
     bytes: Vec<u8>,
 }
 
-impl Kept {
+impl OwnedMessage {
     fn of(message: &Message<'_>) -> Self {
         let Message { at_ns, source, destination, transport, bytes } = *message;
         Self { at_ns, source, destination, transport, bytes: bytes.to_vec() }
     }
 
-    fn lent(&self) -> Message<'_> {
+    fn as_message(&self) -> Message<'_> {
         let Self { at_ns, source, destination, transport, ref bytes } = *self;
         Message { at_ns, source, destination, transport, bytes }
     }
 }
 
-fn write(messages: &[Kept], chunk_messages: usize) -> Vec<u8> {
+fn write(messages: &[OwnedMessage], chunk_messages: usize) -> Vec<u8> {
     let mut out = Vec::new();
     let mut writer = BinaryWriter::with_chunks_of(chunk_messages);
     writer.begin(&mut out).unwrap();
     for message in messages {
-        assert!(writer.write(&message.lent(), &mut out).unwrap());
+        assert!(writer.write(&message.as_message(), &mut out).unwrap());
     }
     writer.end(&mut out).unwrap();
     out
 }
 
-/// The messages of a reader, and the error that ended them.
-fn drain(mut reader: BinaryReader) -> (Vec<Kept>, Option<String>) {
+/// Returns the messages of a reader, and the error at the end.
+fn drain(mut reader: BinaryReader) -> (Vec<OwnedMessage>, Option<String>) {
     let (mut queue, mut tally, mut messages) = (MessageQueue::default(), Tally::default(), Vec::new());
     let error = loop {
         match reader.advance(&mut queue, &mut tally) {
-            Ok(true) => messages.push(Kept::of(&queue.pop().unwrap())),
+            Ok(true) => messages.push(OwnedMessage::of(&queue.pop().unwrap())),
             Ok(false) => break None,
             Err(error) => break Some(error.to_string()),
         }
@@ -58,13 +58,13 @@ fn drain(mut reader: BinaryReader) -> (Vec<Kept>, Option<String>) {
     (messages, error)
 }
 
-fn read(bytes: &[u8]) -> (Vec<Kept>, Option<String>) {
+fn read(bytes: &[u8]) -> (Vec<OwnedMessage>, Option<String>) {
     drain(BinaryReader::new(Box::new(Cursor::new(bytes.to_vec()))))
 }
 
-/// So many queries of a few clients, in order.
-fn sample(count: usize) -> Vec<Kept> {
-    let number = |at: usize| Kept {
+/// Queries of a few clients, in order.
+fn sample(count: usize) -> Vec<OwnedMessage> {
+    let number = |at: usize| OwnedMessage {
         at_ns: 1_500_000_000_000_000_000 + 1_000 * at as u64,
         source: SocketAddr::new(IpAddr::from([192, 0, 2, (at % 7) as u8]), 1_024 + at as u16),
         destination: "[2001:db8::53]:53".parse().unwrap(),
@@ -75,7 +75,7 @@ fn sample(count: usize) -> Vec<Kept> {
 }
 
 #[test]
-fn of_a_file_that_is_cut_short_whole_chunks_stand() {
+fn complete_chunks_of_truncated_files_are_read() {
     let messages = sample(10);
     let whole = write(&messages, 4);
     assert_eq!(read(&whole), (messages.clone(), None));
@@ -90,7 +90,7 @@ fn of_a_file_that_is_cut_short_whole_chunks_stand() {
 }
 
 #[test]
-fn every_flipped_bit_is_told_and_what_came_before_stands() {
+fn flipped_bits_are_reported_and_earlier_data_is_read() {
     let messages = sample(9);
     let whole = write(&messages, 4);
     for at in 0..whole.len() {
@@ -124,7 +124,7 @@ fn a_missing_or_repeated_chunk_is_an_error() {
 }
 
 #[test]
-fn no_room_is_made_for_what_a_head_only_claims() {
+fn claimed_lengths_allocate_no_memory() {
     let good = chunk::Head {
         messages: 1,
         packed_bytes: 1,
@@ -146,7 +146,7 @@ fn no_room_is_made_for_what_a_head_only_claims() {
         assert!(chunk::Head::read(&claim.to_bytes()).is_err(), "{claim:?}");
     }
     assert_eq!(chunk::Head::read(&good.to_bytes()), Ok(good));
-    // LZ4 that would unpack to more than was claimed.
+    // LZ4 data that unpacks to more than the head says.
     let packed = lz4_flex::block::compress(&[7; 100_000]);
     let head = chunk::Head { packed_bytes: packed.len(), unpacked_bytes: 50, ..good };
     let head = chunk::Head { checksum: crc32c::crc32c(&packed), ..head };
@@ -156,17 +156,17 @@ fn no_room_is_made_for_what_a_head_only_claims() {
 
 #[test]
 fn the_largest_messages_and_the_fullest_chunks_come_back() {
-    let large = |id: u16, bytes: usize| Kept {
+    let large = |id: u16, bytes: usize| OwnedMessage {
         bytes: [&id.to_be_bytes()[..], &vec![id as u8; bytes - 2]].concat(),
         ..sample(1).remove(0)
     };
     let messages: Vec<_> = (0..40).map(|id| large(id, MESSAGE_BYTES_MAX)).collect();
     assert!(messages.len() * MESSAGE_BYTES_MAX > 2 * CHUNK_BYTES_MAX);
     assert_eq!(read(&write(&messages, CHUNK_MESSAGES_MAX)), (messages, None));
-    // Nothing that repeats: addresses that are all different, and times far apart.
-    let scattered = |at: usize| {
+    // Nothing repeats: all addresses differ, and times are far apart.
+    let message_at = |at: usize| {
         let mixed = (at as u128 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835);
-        Kept {
+        OwnedMessage {
             at_ns: mixed as u64,
             source: SocketAddr::new(IpAddr::from(mixed.to_be_bytes()), mixed as u16),
             destination: SocketAddr::new(IpAddr::from((!mixed).to_be_bytes()), (mixed >> 16) as u16),
@@ -174,18 +174,18 @@ fn the_largest_messages_and_the_fullest_chunks_come_back() {
             bytes: mixed.to_be_bytes().to_vec(),
         }
     };
-    let messages: Vec<_> = (0..CHUNK_MESSAGES_MAX + 1).map(scattered).collect();
+    let messages: Vec<_> = (0..CHUNK_MESSAGES_MAX + 1).map(message_at).collect();
     assert_eq!(read(&write(&messages, CHUNK_MESSAGES_MAX)), (messages, None));
 }
 
 #[test]
-fn what_is_no_message_is_not_taken() {
+fn messages_of_invalid_length_are_not_written() {
     let mut out = Vec::new();
     let mut writer = BinaryWriter::default();
     writer.begin(&mut out).unwrap();
     for bytes in [11, MESSAGE_BYTES_MAX + 1] {
-        let message = Kept { bytes: vec![0; bytes], ..sample(1).remove(0) };
-        assert!(!writer.write(&message.lent(), &mut out).unwrap());
+        let message = OwnedMessage { bytes: vec![0; bytes], ..sample(1).remove(0) };
+        assert!(!writer.write(&message.as_message(), &mut out).unwrap());
     }
     writer.end(&mut out).unwrap();
     assert_eq!(read(&out), (Vec::new(), None));
@@ -194,13 +194,14 @@ fn what_is_no_message_is_not_taken() {
 #[test]
 fn another_version_is_an_error() {
     let whole = write(&sample(1), 4);
-    let newer: [u8; HEAD_BYTES] = super::sealed(super::put(&[&super::MAGIC, &2_u32.to_le_bytes()]), HEAD_BYTES - 4);
+    let newer: [u8; HEAD_BYTES] =
+        super::sealed(super::concat_parts(&[&super::MAGIC, &2_u32.to_le_bytes()]), HEAD_BYTES - 4);
     let error = read(&[&newer[..], &whole[HEAD_BYTES..]].concat()).1.unwrap();
     assert!(error.contains("version 2"), "{error}");
     assert_eq!(head()[..8], super::MAGIC);
 }
 
-/// A file of its own.
+/// A temporary file.
 struct Scratch(std::path::PathBuf);
 
 impl Scratch {
@@ -232,38 +233,38 @@ fn any_time_is_found_with_the_index_and_without() {
     let first = messages[0].at_ns;
     for (from, to) in [(0, 9_999), (250_000, 259_999), (199_999, 700_000), (690_000, 800_000), (5, 5), (900_000, 0)] {
         let wanted = first + from..=first + to;
-        let is_wanted = |message: &&Kept| wanted.contains(&message.at_ns);
-        let meant: Vec<_> = messages.iter().filter(is_wanted).cloned().collect();
+        let is_wanted = |message: &&OwnedMessage| wanted.contains(&message.at_ns);
+        let expected: Vec<_> = messages.iter().filter(is_wanted).cloned().collect();
         let streamed = || BinaryReader::new(Box::new(Cursor::new(whole.clone())));
         for (what, mut reader) in [("index", with.reader()), ("none", without.reader()), ("stream", streamed())] {
             reader.narrow(&wanted).unwrap();
             let (mut found, error) = drain(reader);
-            // Whole chunks come, and no others.
-            assert!(found.len() <= meant.len() + 40, "{what} {from} {to}: {}", found.len());
+            // Only whole chunks are skipped.
+            assert!(found.len() <= expected.len() + 40, "{what} {from} {to}: {}", found.len());
             found.retain(|message| is_wanted(&message));
-            assert_eq!(found, meant, "{what} {from} {to}");
+            assert_eq!(found, expected, "{what} {from} {to}");
             assert_eq!(error.is_some(), what == "none", "{what} {from} {to}: {error:?}");
         }
     }
 }
 
 #[test]
-fn a_time_is_wanted_after_reading_has_begun() {
+fn the_range_can_be_narrowed_after_reading_has_begun() {
     let messages = sample(1_000);
     let scratch = Scratch::new("begun", &write(&messages, 10));
     let (mut queue, mut tally) = (MessageQueue::default(), Tally::default());
     let mut reader = scratch.reader();
     assert!(reader.advance(&mut queue, &mut tally).unwrap());
-    assert_eq!(Kept::of(&queue.pop().unwrap()), messages[0]);
+    assert_eq!(OwnedMessage::of(&queue.pop().unwrap()), messages[0]);
     let first = messages[0].at_ns;
     reader.narrow(&(first + 900_000..=first + 901_000)).unwrap();
-    // The rest of the first chunk, then the chunk that is meant.
+    // The rest of the first chunk, then the wanted chunk.
     let rest = drain(reader).0;
     assert_eq!(rest, [&messages[1..10], &messages[900..910]].concat());
 }
 
 #[test]
-fn an_index_that_is_damaged_does_not_mislead() {
+fn a_damaged_index_is_not_used() {
     let messages = sample(100);
     let mut whole = write(&messages, 10);
     let end = whole.len() - 60;
@@ -276,7 +277,7 @@ fn an_index_that_is_damaged_does_not_mislead() {
     assert!(found == messages[50..60] && error.unwrap().contains("index is damaged"));
 }
 
-fn any_message() -> impl Strategy<Value = Kept> {
+fn any_message() -> impl Strategy<Value = OwnedMessage> {
     let address = || {
         prop_oneof![
             any::<[u8; 4]>().prop_map(IpAddr::from),
@@ -285,11 +286,11 @@ fn any_message() -> impl Strategy<Value = Kept> {
         ]
     };
     let at_ns = prop_oneof![any::<u64>(), 1_000_u64..2_000, Just(0), Just(u64::MAX)];
-    let place = (address(), any::<u16>());
+    let source = (address(), any::<u16>());
     let bytes = prop::collection::vec(any::<u8>(), 12..60);
     let transport = prop::sample::select(Transport::ALL.to_vec());
-    (at_ns, place, (address(), any::<u16>()), transport, bytes).prop_map(
-        |(at_ns, source, destination, transport, bytes)| Kept {
+    (at_ns, source, (address(), any::<u16>()), transport, bytes).prop_map(
+        |(at_ns, source, destination, transport, bytes)| OwnedMessage {
             at_ns,
             source: source.into(),
             destination: destination.into(),
@@ -301,7 +302,10 @@ fn any_message() -> impl Strategy<Value = Kept> {
 
 proptest! {
     #[test]
-    fn any_messages_come_back(messages in prop::collection::vec(any_message(), 0..60), chunk_messages in 1_usize..20) {
+    fn written_messages_are_read_back(
+        messages in prop::collection::vec(any_message(), 0..60),
+        chunk_messages in 1_usize..20,
+    ) {
         prop_assert_eq!(read(&write(&messages, chunk_messages)), (messages, None));
     }
 
@@ -327,7 +331,7 @@ proptest! {
     }
 
     #[test]
-    fn bytes_of_chance_are_no_trace(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn random_bytes_are_no_trace(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         prop_assert!(read(&bytes).1.is_some());
         let (found, error) = read(&[&super::head()[..], &bytes].concat());
         prop_assert!(found.is_empty() && error.is_some());

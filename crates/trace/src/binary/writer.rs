@@ -1,17 +1,17 @@
 //! Writes binary traces, chunk by chunk.
 
 use super::chunk::{Head, Packing};
-use super::filling::Filling;
+use super::chunk_builder::ChunkBuilder;
 use super::index::Index;
-use super::{END, END_BYTES, HEAD_BYTES, head, put, sealed};
+use super::{END, END_BYTES, HEAD_BYTES, concat_parts, head, sealed};
 use crate::limits::{CHUNK_MESSAGES_MAX, MESSAGE_BYTES_MAX};
 use crate::message::{Message, has_header};
 use lz4_flex::block::{compress_into, get_maximum_output_size};
 use std::io::{self, Write};
 
-/// Writes one; what is written goes to the same place each time.
+/// Writes a binary trace. Pass the same output to each call.
 pub(crate) struct BinaryWriter {
-    filling: Filling,
+    builder: ChunkBuilder,
     chunk_messages: usize,
     index: Index,
     at: u64,
@@ -27,10 +27,10 @@ impl Default for BinaryWriter {
 }
 
 impl BinaryWriter {
-    /// Chunks hold no more messages than so many.
+    /// Limits the number of messages in a chunk.
     pub(super) fn with_chunks_of(messages: usize) -> Self {
         Self {
-            filling: Filling::default(),
+            builder: ChunkBuilder::default(),
             chunk_messages: messages,
             index: Index::default(),
             at: 0,
@@ -40,41 +40,41 @@ impl BinaryWriter {
         }
     }
 
-    /// Writes what begins a file.
+    /// Writes the head of the file.
     pub(crate) fn begin(&mut self, out: &mut dyn Write) -> io::Result<()> {
         self.at = HEAD_BYTES as u64;
         out.write_all(&head())
     }
 
-    /// Takes a message; false when it is none that the format can hold.
+    /// Adds a message. Returns false if the format cannot hold it.
     pub(crate) fn write(&mut self, message: &Message<'_>, out: &mut dyn Write) -> io::Result<bool> {
         let bytes = message.bytes.len();
         if !has_header(message.bytes) || bytes > MESSAGE_BYTES_MAX {
             return Ok(false);
         }
-        if self.filling.count() == self.chunk_messages || !self.filling.has_room(bytes) {
+        if self.builder.count() == self.chunk_messages || !self.builder.has_room(bytes) {
             self.flush(out)?;
         }
-        self.filling.push(message);
+        self.builder.push(message);
         self.messages += 1;
         Ok(true)
     }
 
-    /// Ends the file: the last chunk, the index, the end.
+    /// Writes the last chunk, the index and the end.
     pub(crate) fn end(&mut self, out: &mut dyn Write) -> io::Result<()> {
         self.flush(out)?;
         out.write_all(&self.index.bytes(self.messages))?;
-        let end: [u8; END_BYTES] = sealed(put(&[&self.at.to_le_bytes(), &[0; 4], &END]), 8);
+        let end: [u8; END_BYTES] = sealed(concat_parts(&[&self.at.to_le_bytes(), &[0; 4], &END]), 8);
         out.write_all(&end)
     }
 
     fn flush(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        let messages = self.filling.count();
+        let messages = self.builder.count();
         if messages == 0 {
             return Ok(());
         }
-        let span = self.filling.span_ns();
-        self.filling.compose(&mut self.unpacked);
+        let span = self.builder.span_ns();
+        self.builder.compose(&mut self.unpacked);
         self.packed.resize(get_maximum_output_size(self.unpacked.len()), 0);
         let packed = compress_into(&self.unpacked, &mut self.packed).map_err(io::Error::other)?;
         let (packing, columns) = if packed < self.unpacked.len() {
@@ -94,7 +94,7 @@ impl BinaryWriter {
         let head = head.to_bytes();
         out.write_all(&head)?;
         out.write_all(columns)?;
-        self.index.note(self.at, span);
+        self.index.add_chunk(self.at, span);
         self.at += (head.len() + columns.len()) as u64;
         Ok(())
     }

@@ -1,8 +1,9 @@
 //! Link-layer frames: finds the IP packet behind tags, labels and other headers.
 
+use super::header_bytes::{after, u16_at, u32_le_at};
 use super::wireless;
 use crate::limits::LAYERS_MAX;
-use crate::tally::Unread;
+use crate::tally::UnreadReason;
 use pcap_parser::Linktype;
 
 /// EtherTypes (IEEE 802).
@@ -63,12 +64,12 @@ pub(super) enum Layer {
 }
 
 /// The IP packet in a frame, and the number of headers read so far, those of this frame included.
-pub(super) fn packet(mut layer: Layer, mut bytes: &[u8], mut depth: usize) -> Result<(&[u8], usize), Unread> {
+pub(super) fn packet(mut layer: Layer, mut bytes: &[u8], mut depth: usize) -> Result<(&[u8], usize), UnreadReason> {
     while depth <= LAYERS_MAX {
         (layer, bytes) = match layer {
             Layer::Link(link) => link_header(link.0, bytes)?,
-            Layer::Type(kind) => behind_type(kind, bytes)?,
-            Layer::Ethernet => (typed(word(bytes, 12)?), behind(bytes, 14)?),
+            Layer::Type(kind) => after_type(kind, bytes)?,
+            Layer::Ethernet => (layer_of_type(u16_at(bytes, 12)?), after(bytes, 14)?),
             Layer::Llc => llc(bytes)?,
             Layer::Ppp => ppp(bytes)?,
             Layer::Mpls => mpls(bytes)?,
@@ -76,119 +77,105 @@ pub(super) fn packet(mut layer: Layer, mut bytes: &[u8], mut depth: usize) -> Re
         };
         depth += 1;
     }
-    Err(Unread::EncapsulatedDeep)
+    Err(UnreadReason::EncapsulatedDeep)
 }
 
-/// The bytes from `at` on. The caller has checked that they exist.
-pub(super) fn behind(bytes: &[u8], at: usize) -> Result<&[u8], Unread> {
-    bytes.get(at..).ok_or(Unread::HeaderMalformed)
-}
-
-pub(super) fn word(bytes: &[u8], at: usize) -> Result<u16, Unread> {
-    behind(bytes, at)?.first_chunk::<2>().map(|&word| u16::from_be_bytes(word)).ok_or(Unread::HeaderMalformed)
-}
-
-fn little(bytes: &[u8], at: usize) -> Result<usize, Unread> {
-    let word = behind(bytes, at)?.first_chunk::<4>().ok_or(Unread::HeaderMalformed)?;
-    Ok(u32::from_le_bytes(*word) as usize)
-}
-
-fn typed(kind: u16) -> Layer {
+fn layer_of_type(kind: u16) -> Layer {
     if kind < ETHERTYPE_MIN { Layer::Llc } else { Layer::Type(kind) }
 }
 
-fn link_header(link: i32, frame: &[u8]) -> Result<(Layer, &[u8]), Unread> {
-    let first = || frame.first().copied().map(usize::from).ok_or(Unread::HeaderMalformed);
+fn link_header(link: i32, frame: &[u8]) -> Result<(Layer, &[u8]), UnreadReason> {
+    let first = || frame.first().copied().map(usize::from).ok_or(UnreadReason::HeaderMalformed);
     Ok(match Linktype(link) {
         Linktype::ETHERNET => (Layer::Ethernet, frame),
-        Linktype::FDDI => (Layer::Llc, behind(frame, 13)?),
-        Linktype::LINUX_SLL => (typed(word(frame, 14)?), behind(frame, 16)?),
-        Linktype::LINUX_SLL2 => (typed(word(frame, 0)?), behind(frame, 20)?),
+        Linktype::FDDI => (Layer::Llc, after(frame, 13)?),
+        Linktype::LINUX_SLL => (layer_of_type(u16_at(frame, 14)?), after(frame, 16)?),
+        Linktype::LINUX_SLL2 => (layer_of_type(u16_at(frame, 0)?), after(frame, 20)?),
         // The family is a number of the operating system. The version field of the packet is reliable.
-        Linktype::NULL | Linktype::LOOP => (Layer::Ip, behind(frame, 4)?),
+        Linktype::NULL | Linktype::LOOP => (Layer::Ip, after(frame, 4)?),
         Linktype::RAW | Linktype::IPV4 | Linktype::IPV6 => (Layer::Ip, frame),
         Linktype::NFLOG => (Layer::Ip, nflog(frame)?),
         Linktype(number::RAW_OF_BSD | number::RAW_OF_OPENBSD) => (Layer::Ip, frame),
         Linktype(number::PPP | number::PPP_HDLC) => (Layer::Ppp, frame),
         // The direction takes the place of the PPP address.
-        Linktype(number::PPP_PPPD) => (Layer::Ppp, behind(frame, 2)?),
+        Linktype(number::PPP_PPPD) => (Layer::Ppp, after(frame, 2)?),
         Linktype(number::PPP_ETHER) => (Layer::Type(PPPOE_SESSION), frame),
-        Linktype(number::C_HDLC) => (typed(word(frame, 2)?), behind(frame, 4)?),
-        Linktype(number::ENC) => (Layer::Ip, behind(frame, 12)?),
-        Linktype(number::PFLOG) => (Layer::Ip, behind(frame, first()?.next_multiple_of(4))?),
+        Linktype(number::C_HDLC) => (layer_of_type(u16_at(frame, 2)?), after(frame, 4)?),
+        Linktype(number::ENC) => (Layer::Ip, after(frame, 12)?),
+        Linktype(number::PFLOG) => (Layer::Ip, after(frame, first()?.next_multiple_of(4))?),
         Linktype(number::MPLS) => (Layer::Mpls, frame),
         Linktype(number::WIFI) => (Layer::Llc, wireless::data(frame, false)?),
         Linktype(number::RADIOTAP) => (Layer::Llc, wireless::radiotap(frame)?),
-        Linktype(number::PRISM) => (Layer::Llc, wireless::data(behind(frame, 144)?, false)?),
+        Linktype(number::PRISM) => (Layer::Llc, wireless::data(after(frame, 144)?, false)?),
         Linktype(number::AVS) => {
-            let length = (usize::from(word(frame, 4)?) << 16) | usize::from(word(frame, 6)?);
-            (Layer::Llc, wireless::data(behind(frame, length)?, false)?)
+            let length = (usize::from(u16_at(frame, 4)?) << 16) | usize::from(u16_at(frame, 6)?);
+            (Layer::Llc, wireless::data(after(frame, length)?, false)?)
         }
         Linktype(number::PPI) => {
-            let inner = Linktype(little(frame, 4)? as i32);
-            (Layer::Link(inner), behind(frame, usize::from(word(frame, 2)?.swap_bytes()))?)
+            let inner = Linktype(u32_le_at(frame, 4)? as i32);
+            (Layer::Link(inner), after(frame, usize::from(u16_at(frame, 2)?.swap_bytes()))?)
         }
         Linktype(number::PKTAP | number::USER2) => {
-            let inner = Linktype(little(frame, 8)? as i32);
-            (Layer::Link(inner), behind(frame, little(frame, 0)?)?)
+            let inner = Linktype(u32_le_at(frame, 8)? as i32);
+            (Layer::Link(inner), after(frame, u32_le_at(frame, 0)?)?)
         }
-        _ => return Err(Unread::LinkUnknown),
+        _ => return Err(UnreadReason::LinkUnknown),
     })
 }
 
-fn behind_type(kind: u16, bytes: &[u8]) -> Result<(Layer, &[u8]), Unread> {
+fn after_type(kind: u16, bytes: &[u8]) -> Result<(Layer, &[u8]), UnreadReason> {
     Ok(match kind {
         IPV4 | IPV6 => (Layer::Ip, bytes),
-        VLAN | VLAN_SERVICE | VLAN_OLD => (typed(word(bytes, 2)?), behind(bytes, 4)?),
-        BACKBONE => (Layer::Ethernet, behind(bytes, 4)?),
+        VLAN | VLAN_SERVICE | VLAN_OLD => (layer_of_type(u16_at(bytes, 2)?), after(bytes, 4)?),
+        BACKBONE => (Layer::Ethernet, after(bytes, 4)?),
         // RFC 2516 4: version and type, code, session, length.
-        PPPOE_SESSION => (Layer::Ppp, behind(bytes, 6)?),
+        PPPOE_SESSION => (Layer::Ppp, after(bytes, 6)?),
         MPLS | MPLS_MULTICAST => (Layer::Mpls, bytes),
         BRIDGED => (Layer::Ethernet, bytes),
         PPP => (Layer::Ppp, bytes),
-        _ => return Err(Unread::NotIp),
+        _ => return Err(UnreadReason::NotIp),
     })
 }
 
-fn llc(bytes: &[u8]) -> Result<(Layer, &[u8]), Unread> {
+fn llc(bytes: &[u8]) -> Result<(Layer, &[u8]), UnreadReason> {
     match bytes {
         // RFC 1042: a SNAP header. Its OUI is zero if an EtherType follows.
         [0xAA, 0xAA, 3, 0, 0, 0, a, b, rest @ ..] => Ok((Layer::Type(u16::from_be_bytes([*a, *b])), rest)),
-        _ => Err(Unread::NotIp),
+        _ => Err(UnreadReason::NotIp),
     }
 }
 
 /// RFC 1661 2 and RFC 1662 3.1: address and control may be omitted, and the first byte of the protocol if it is zero.
-fn ppp(bytes: &[u8]) -> Result<(Layer, &[u8]), Unread> {
+fn ppp(bytes: &[u8]) -> Result<(Layer, &[u8]), UnreadReason> {
     let bytes = bytes.strip_prefix(&[0xFF, 0x03]).unwrap_or(bytes);
     let (protocol, rest) = match bytes {
         [short, rest @ ..] if short & 1 == 1 => (u16::from(*short), rest),
         [a, b, rest @ ..] => (u16::from_be_bytes([*a, *b]), rest),
-        _ => return Err(Unread::HeaderMalformed),
+        _ => return Err(UnreadReason::HeaderMalformed),
     };
     match protocol {
         0x0021 | 0x0057 => Ok((Layer::Ip, rest)),
         0x0281 | 0x0283 => Ok((Layer::Mpls, rest)),
         // Multilink, encrypted and compressed packets (RFC 1990, RFC 1968, RFC 1962).
-        0x003D | 0x0053 | 0x0055 | 0x00FB | 0x00FD => Err(Unread::EncapsulatedPpp),
-        _ => Err(Unread::NotIp),
+        0x003D | 0x0053 | 0x0055 | 0x00FB | 0x00FD => Err(UnreadReason::EncapsulatedPpp),
+        _ => Err(UnreadReason::NotIp),
     }
 }
 
 /// RFC 3032 2.1: labels; the last one is marked. No field names the protocol after it, so its first byte decides.
-fn mpls(bytes: &[u8]) -> Result<(Layer, &[u8]), Unread> {
+fn mpls(bytes: &[u8]) -> Result<(Layer, &[u8]), UnreadReason> {
     let labels = bytes.chunks_exact(4).take(LAYERS_MAX).position(|label| label[2] & 1 == 1);
-    let rest = behind(bytes, 4 * (labels.ok_or(Unread::HeaderMalformed)? + 1))?;
+    let rest = after(bytes, 4 * (labels.ok_or(UnreadReason::HeaderMalformed)? + 1))?;
     Ok(match rest.first().map(|first| first >> 4) {
         Some(4 | 6) => (Layer::Ip, rest),
         // RFC 4385 3: a control word before a frame.
-        Some(0) => (Layer::Ethernet, behind(rest, 4)?),
+        Some(0) => (Layer::Ethernet, after(rest, 4)?),
         _ => (Layer::Ethernet, rest),
     })
 }
 
 /// The packet among the attributes of the netfilter log. Their lengths have the byte order of the capturing machine.
-fn nflog(frame: &[u8]) -> Result<&[u8], Unread> {
+fn nflog(frame: &[u8]) -> Result<&[u8], UnreadReason> {
     const PAYLOAD: u16 = 9;
     let find = |number: fn([u8; 2]) -> u16| {
         let mut rest = frame.get(4..)?;
@@ -202,5 +189,5 @@ fn nflog(frame: &[u8]) -> Result<&[u8], Unread> {
         }
         None
     };
-    find(u16::from_le_bytes).or_else(|| find(u16::from_be_bytes)).ok_or(Unread::HeaderMalformed)
+    find(u16::from_le_bytes).or_else(|| find(u16::from_be_bytes)).ok_or(UnreadReason::HeaderMalformed)
 }

@@ -6,13 +6,14 @@
 //!              +--------- tunnel <-----+
 //! ```
 
-// Frames of a link, and IP packets in them.
+// Link frames, and the IP packets in them.
+mod header_bytes;
 mod ip;
 mod link;
 mod wireless;
 // Packets inside tunnels.
 mod tunnel;
-// Packets in parts.
+// Fragmented packets.
 mod fragments;
 // Messages in TCP streams, and the search for the next message after a gap.
 mod search;
@@ -23,7 +24,7 @@ use crate::error::TraceError;
 use crate::limits::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, INTERFACES_MAX};
 use crate::message::{Message, Transport, has_header};
 use crate::message_queue::MessageQueue;
-use crate::tally::{Tally, Unread};
+use crate::tally::{Tally, UnreadReason};
 use fragments::Fragments;
 use ip::{Packet, TCP, UDP};
 use link::Layer;
@@ -40,10 +41,10 @@ pub(crate) struct CaptureReader {
     blocks: Box<dyn PcapReaderIterator + Send>,
     interfaces: Vec<Interface>,
     at: u64,
-    /// How numbers stand in the section of a pcapng file that is being read.
+    /// Byte order of the current section of a pcapng file.
     section: Option<Endian>,
     decoder: Decoder,
-    /// How it ended: first comes what still waits.
+    /// How the file ended. Waiting messages come first.
     ended: Option<Result<(), TraceError>>,
 }
 
@@ -53,7 +54,7 @@ enum Endian {
     Little,
 }
 
-/// How its frames begin, and how it counts time.
+/// Kind of its frames, and units of its time.
 #[derive(Clone, Copy)]
 struct Interface {
     link: Linktype,
@@ -63,7 +64,7 @@ struct Interface {
 
 impl CaptureReader {
     pub(crate) fn new(bytes: Box<dyn BufRead + Send>, ports: Vec<u16>) -> Result<Self, TraceError> {
-        let blocks = create_reader(BLOCK_BYTES_MAX, bytes).map_err(|error| wrong(0, &error))?;
+        let blocks = create_reader(BLOCK_BYTES_MAX, bytes).map_err(|error| read_error(0, &error))?;
         Ok(Self { blocks, interfaces: Vec::new(), at: 0, section: None, decoder: Decoder::new(ports), ended: None })
     }
 
@@ -75,7 +76,7 @@ impl CaptureReader {
             return std::mem::replace(ended, Ok(())).map(|()| false);
         }
         if self.section.is_some_and(|endian| is_too_short(self.blocks.data(), endian)) {
-            self.ended = Some(Err(malformed(self.at, NO_BLOCK)));
+            self.ended = Some(Err(format_error(self.at, NO_BLOCK)));
             return Ok(true);
         }
         match self.blocks.next() {
@@ -91,27 +92,27 @@ impl CaptureReader {
             }
             Err(PcapError::Incomplete(_)) => {
                 if let Err(error) = self.blocks.refill() {
-                    self.ended = Some(Err(wrong(self.at, &error)));
+                    self.ended = Some(Err(read_error(self.at, &error)));
                 }
             }
             Err(PcapError::Eof) => self.ended = Some(Ok(())),
-            Err(error) => self.ended = Some(Err(wrong(self.at, &error))),
+            Err(error) => self.ended = Some(Err(read_error(self.at, &error))),
         }
         Ok(true)
     }
 }
 
-/// Whether a block of pcapng says that it is shorter than any is: the library would take 12 from less.
+/// Whether a pcapng block is shorter than any valid block. The library would subtract 12 from its length.
 fn is_too_short(block: &[u8], endian: Endian) -> bool {
     let length = block.get(4..).and_then(|rest| rest.first_chunk::<4>()).map(|&bytes| match endian {
         Endian::Big => u32::from_be_bytes(bytes),
         Endian::Little => u32::from_le_bytes(bytes),
     });
-    // That of the next section may stand in the other order.
+    // The next section may have another byte order.
     !block.starts_with(&[0x0A, 0x0D, 0x0D, 0x0A]) && length.is_some_and(|length| length < BLOCK_BYTES_MIN)
 }
 
-fn wrong<I>(at: u64, error: &PcapError<I>) -> TraceError
+fn read_error<I>(at: u64, error: &PcapError<I>) -> TraceError
 where
     I: std::fmt::Debug,
 {
@@ -122,21 +123,21 @@ where
         PcapError::HeaderNotRecognized => "neither pcap nor pcapng",
         _ => NO_BLOCK,
     };
-    malformed(at, what)
+    format_error(at, what)
 }
 
-fn malformed(at: u64, what: &str) -> TraceError {
+fn format_error(at: u64, what: &str) -> TraceError {
     TraceError::Format { format: "capture", at, what: what.into() }
 }
 
-/// One frame, as far as it was captured.
+/// A frame, as far as it was captured.
 struct Frame<'f> {
     at_ns: u64,
     link: Option<Linktype>,
     bytes: &'f [u8],
 }
 
-/// The frame of a block, if it has one.
+/// Returns the frame of a block, if it has one.
 fn frame_of<'f>(block: &'f PcapBlockOwned<'_>, interfaces: &mut Vec<Interface>) -> Option<Frame<'f>> {
     match block {
         PcapBlockOwned::LegacyHeader(header) => {
@@ -170,7 +171,7 @@ fn frame_of<'f>(block: &'f PcapBlockOwned<'_>, interfaces: &mut Vec<Interface>) 
             let at_ns = interface.map_or(0, |&interface| nanoseconds(u128::from(at), interface));
             Some(Frame { at_ns, link: interface.map(|interface| interface.link), bytes })
         }
-        // It has no time.
+        // This block has no time.
         PcapBlockOwned::NG(Block::SimplePacket(packet)) => Some(Frame {
             at_ns: 0,
             link: interfaces.first().map(|interface| interface.link),
@@ -180,7 +181,7 @@ fn frame_of<'f>(block: &'f PcapBlockOwned<'_>, interfaces: &mut Vec<Interface>) 
     }
 }
 
-/// A time in the units of an interface; one that is beyond all times is the last one.
+/// Converts a time in the units of an interface. Too large values become the largest time.
 fn nanoseconds(units: u128, interface: Interface) -> u64 {
     let nanoseconds = units * 1_000_000_000 / u128::from(interface.units);
     let at =
@@ -188,7 +189,7 @@ fn nanoseconds(units: u128, interface: Interface) -> u64 {
     u64::try_from(at.max(0)).unwrap_or(u64::MAX)
 }
 
-/// Frames in, messages out.
+/// Decodes frames into messages.
 struct Decoder {
     ports: Vec<u16>,
     fragments: Fragments,
@@ -200,11 +201,11 @@ impl Decoder {
         Self { ports, fragments: Fragments::default(), streams: Streams::default() }
     }
 
-    /// Each frame gives messages, or is counted by one reason.
+    /// Decodes a frame. It gives messages, or is counted under one reason.
     fn frame(&mut self, frame: &Frame<'_>, queue: &mut MessageQueue, tally: &mut Tally) {
         tally.records += 1;
         self.streams.expire(frame.at_ns, queue, tally);
-        let link = frame.link.ok_or(Unread::LinkUnknown).map(Layer::Link);
+        let link = frame.link.ok_or(UnreadReason::LinkUnknown).map(Layer::Link);
         if let Err(unread) = link.and_then(|link| self.layer(frame.at_ns, (link, frame.bytes), 0, queue, tally)) {
             tally.count(unread);
         }
@@ -218,14 +219,14 @@ impl Decoder {
         depth: usize,
         queue: &mut MessageQueue,
         tally: &mut Tally,
-    ) -> Result<(), Unread> {
+    ) -> Result<(), UnreadReason> {
         let (bytes, depth) = link::packet(layer, bytes, depth)?;
         let packet = ip::read(bytes)?;
         match packet.fragment {
             None => self.payload(at_ns, &packet, depth, queue, tally),
             Some(fragment) => {
-                let whole = self.fragments.take(at_ns, &packet, fragment, tally)?;
-                let packet = Packet { payload: &whole, fragment: None, is_cut: false, ..packet };
+                let reassembled = self.fragments.take(at_ns, &packet, fragment, tally)?;
+                let packet = Packet { payload: &reassembled, fragment: None, is_cut: false, ..packet };
                 self.payload(at_ns, &packet, depth, queue, tally)
             }
         }
@@ -238,41 +239,41 @@ impl Decoder {
         depth: usize,
         queue: &mut MessageQueue,
         tally: &mut Tally,
-    ) -> Result<(), Unread> {
+    ) -> Result<(), UnreadReason> {
         if let Some(inner) = tunnel::in_packet(packet) {
             return self.layer(at_ns, inner?, depth + 1, queue, tally);
         }
         if !matches!(packet.protocol, UDP | TCP) {
-            return Err(Unread::OtherProtocol);
+            return Err(UnreadReason::OtherProtocol);
         }
-        let short = if packet.is_cut { Unread::CutShort } else { Unread::HeaderMalformed };
+        let short = if packet.is_cut { UnreadReason::CutShort } else { UnreadReason::HeaderMalformed };
         let &[a, b, c, d] = packet.payload.first_chunk::<4>().ok_or(short)?;
         let [from, to] = [[a, b], [c, d]].map(u16::from_be_bytes);
         if !self.ports.contains(&from) && !self.ports.contains(&to) {
             if let Some(inner) = tunnel::in_datagram(packet.protocol, [from, to], packet.payload) {
                 return self.layer(at_ns, inner?, depth + 1, queue, tally);
             }
-            return Err(Unread::of_port([from, to]));
+            return Err(UnreadReason::of_port([from, to]));
         }
         let (source, destination) = (SocketAddr::new(packet.source, from), SocketAddr::new(packet.destination, to));
         if packet.protocol == TCP {
             return self.streams.take(at_ns, (source, destination), packet, queue, tally);
         }
         let (header, payload) = packet.payload.split_first_chunk::<8>().ok_or(short)?;
-        // RFC 768: the length counts the header; zero is that of a jumbogram, or of what a network card was to fill in.
+        // RFC 768: the length includes the header. It is zero for jumbograms and with segmentation offload.
         let bytes = match usize::from(u16::from_be_bytes([header[4], header[5]])) {
             0 => payload,
-            length => payload.get(..length.checked_sub(8).ok_or(Unread::HeaderMalformed)?).ok_or(short)?,
+            length => payload.get(..length.checked_sub(8).ok_or(UnreadReason::HeaderMalformed)?).ok_or(short)?,
         };
         if !has_header(bytes) {
-            return Err(Unread::TooShort);
+            return Err(UnreadReason::TooShort);
         }
         queue.push(Message { at_ns, source, destination, transport: Transport::Udp, bytes });
-        tally.gave(1);
+        tally.count_messages(1);
         Ok(())
     }
 
-    /// There will be no more; true while there may be messages in what still waits.
+    /// Ends the capture. Returns true while waiting data may still give messages.
     fn end(&mut self, queue: &mut MessageQueue, tally: &mut Tally) -> bool {
         self.fragments.end(tally);
         self.streams.end(queue, tally)

@@ -21,9 +21,9 @@ pub(super) struct Search {
     /// Start of each segment in `bytes`.
     parts: VecDeque<Segment>,
     /// Possible message starts in ascending order. Later data decides whether each is a message.
-    starts: VecDeque<usize>,
+    candidates: VecDeque<usize>,
     /// All positions before this one were checked.
-    judged: usize,
+    checked: usize,
 }
 
 /// A segment, or its remaining part.
@@ -36,17 +36,17 @@ struct Segment {
 
 /// Result of adding data to a search.
 #[derive(Default)]
-pub(super) struct Searched {
+pub(super) struct SearchResult {
     /// Number of skipped bytes: no message begins in them.
     pub(super) skipped: u64,
     /// Number of segments that were skipped completely. If nothing is kept, this includes the segment added last.
     pub(super) segments: u64,
     /// The message, if the search found it.
-    pub(super) found: Option<Found>,
+    pub(super) found: Option<FoundMessage>,
 }
 
 /// Data that begins with a message.
-pub(super) struct Found {
+pub(super) struct FoundMessage {
     pub(super) bytes: Vec<u8>,
     /// Capture time of the latest segment in `bytes`.
     pub(super) at_ns: u64,
@@ -56,10 +56,10 @@ pub(super) struct Found {
 
 /// Whether a message begins at a position.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Start {
+pub(super) enum MessageStart {
     No,
     /// Not known yet: more data is needed.
-    Open,
+    Undecided,
     Yes,
 }
 
@@ -70,12 +70,12 @@ impl Search {
     }
 
     /// Memory in use, in bytes.
-    pub(super) fn kept(&self) -> usize {
+    pub(super) fn memory_bytes(&self) -> usize {
         self.bytes.len() + self.parts.len() * SEGMENT_BYTES
     }
 
     /// Adds the next data of the stream and continues the search.
-    pub(super) fn add(&mut self, at_ns: u64, new: &[u8]) -> Searched {
+    pub(super) fn add(&mut self, at_ns: u64, new: &[u8]) -> SearchResult {
         self.parts.push_back(Segment { at: self.bytes.len(), at_ns, is_rest: false });
         self.bytes.extend_from_slice(new);
         if let Some(at) = self.find() {
@@ -83,52 +83,52 @@ impl Search {
             let at_ns = self.parts.iter().map(|part| part.at_ns).max().unwrap_or(at_ns);
             let earlier_segments = (self.parts.len() as u64).saturating_sub(1);
             let bytes = std::mem::take(self).bytes;
-            searched.found = Some(Found { bytes, at_ns, earlier_segments });
+            searched.found = Some(FoundMessage { bytes, at_ns, earlier_segments });
             return searched;
         }
-        self.drop_before(self.starts.front().map_or(self.judged, |&first| first.min(self.judged)))
+        self.drop_before(self.candidates.front().map_or(self.checked, |&first| first.min(self.checked)))
     }
 
     /// Ends the search and skips all data.
-    pub(super) fn give_up(&mut self) -> Searched {
+    pub(super) fn give_up(&mut self) -> SearchResult {
         self.drop_before(self.bytes.len())
     }
 
     /// Position of the first message, if it is known.
     fn find(&mut self) -> Option<usize> {
         let mut open = VecDeque::new();
-        for at in std::mem::take(&mut self.starts) {
-            match self.judge(at) {
-                Start::Yes => return Some(at),
-                Start::Open => open.push_back(at),
-                Start::No => {}
+        for at in std::mem::take(&mut self.candidates) {
+            match self.classify(at) {
+                MessageStart::Yes => return Some(at),
+                MessageStart::Undecided => open.push_back(at),
+                MessageStart::No => {}
             }
         }
-        self.starts = open;
-        while self.judged + HEAD_BYTES <= self.bytes.len() {
-            match self.judge(self.judged) {
-                Start::Yes => return Some(self.judged),
-                Start::Open => {
-                    if self.starts.len() == MESSAGE_STARTS_MAX {
-                        self.starts.pop_front();
+        self.candidates = open;
+        while self.checked + HEAD_BYTES <= self.bytes.len() {
+            match self.classify(self.checked) {
+                MessageStart::Yes => return Some(self.checked),
+                MessageStart::Undecided => {
+                    if self.candidates.len() == MESSAGE_STARTS_MAX {
+                        self.candidates.pop_front();
                     }
-                    self.starts.push_back(self.judged);
+                    self.candidates.push_back(self.checked);
                 }
-                Start::No => {}
+                MessageStart::No => {}
             }
-            self.judged += 1;
+            self.checked += 1;
         }
         None
     }
 
-    fn judge(&self, at: usize) -> Start {
+    fn classify(&self, at: usize) -> MessageStart {
         let part = self.parts.binary_search_by_key(&at, |part| part.at);
         let begins_segment = part.is_ok_and(|index| !self.parts[index].is_rest);
-        judge(&self.bytes[at..], begins_segment)
+        classify(&self.bytes[at..], begins_segment)
     }
 
-    fn drop_before(&mut self, end: usize) -> Searched {
-        let mut searched = Searched { skipped: end as u64, ..Searched::default() };
+    fn drop_before(&mut self, end: usize) -> SearchResult {
+        let mut searched = SearchResult { skipped: end as u64, ..SearchResult::default() };
         if end == 0 {
             return searched;
         }
@@ -141,38 +141,38 @@ impl Search {
             part.is_rest |= part.at < end;
             part.at = part.at.saturating_sub(end);
         }
-        self.starts.iter_mut().for_each(|start| *start = start.saturating_sub(end));
-        self.judged = self.judged.saturating_sub(end);
+        self.candidates.iter_mut().for_each(|start| *start = start.saturating_sub(end));
+        self.checked = self.checked.saturating_sub(end);
         searched
     }
 }
 
 /// Whether a message with its length begins here. At the start of a segment, a valid question is enough. Elsewhere the
 /// whole message must be present and valid.
-pub(super) fn judge(bytes: &[u8], begins_segment: bool) -> Start {
-    let Some((length, rest)) = bytes.split_first_chunk::<2>() else { return Start::Open };
+pub(super) fn classify(bytes: &[u8], begins_segment: bool) -> MessageStart {
+    let Some((length, rest)) = bytes.split_first_chunk::<2>() else { return MessageStart::Undecided };
     let length = usize::from(u16::from_be_bytes(*length));
     if length < HEADER_BYTES {
-        return Start::No;
+        return MessageStart::No;
     }
-    let Some(header) = rest.first_chunk::<HEADER_BYTES>() else { return Start::Open };
+    let Some(header) = rest.first_chunk::<HEADER_BYTES>() else { return MessageStart::Undecided };
     if !is_plausible(header, length) {
-        return Start::No;
+        return MessageStart::No;
     }
     let (has_question, whole) = (header[5] == 1, rest.get(..length));
     if has_question {
         match FirstQuestion::read(&rest[..length.min(rest.len())]) {
-            Ok(question) if !matches!(question.qclass.0, 1 | 3 | 4 | 254 | 255) => return Start::No,
-            Ok(_) if begins_segment => return Start::Yes,
-            Err(ParseError::Short) if whole.is_none() => return Start::Open,
+            Ok(question) if !matches!(question.qclass.0, 1 | 3 | 4 | 254 | 255) => return MessageStart::No,
+            Ok(_) if begins_segment => return MessageStart::Yes,
+            Err(ParseError::Short) if whole.is_none() => return MessageStart::Undecided,
             Ok(_) => {}
-            Err(_) => return Start::No,
+            Err(_) => return MessageStart::No,
         }
     }
     match whole {
-        None => Start::Open,
-        Some(message) if is_message(header, message) => Start::Yes,
-        Some(_) => Start::No,
+        None => MessageStart::Undecided,
+        Some(message) if is_message(header, message) => MessageStart::Yes,
+        Some(_) => MessageStart::No,
     }
 }
 
@@ -213,15 +213,18 @@ mod tests {
     }
 
     #[test]
-    fn a_message_without_its_length_begins_nothing() {
+    fn a_message_without_its_length_is_not_found() {
         // The ID is read as the length and the name as record counts.
-        assert_eq!(judge(&framed()[2..], true), Start::No);
-        assert_eq!(judge(&framed(), true), Start::Yes);
-        assert_eq!((judge(&framed()[..1], true), judge(&framed()[..15], true)), (Start::Open, Start::Open));
+        assert_eq!(classify(&framed()[2..], true), MessageStart::No);
+        assert_eq!(classify(&framed(), true), MessageStart::Yes);
+        assert_eq!(
+            (classify(&framed()[..1], true), classify(&framed()[..15], true)),
+            (MessageStart::Undecided, MessageStart::Undecided)
+        );
     }
 
     #[test]
-    fn a_message_is_found_at_any_place_and_only_when_it_is_whole() {
+    fn complete_messages_are_found_at_any_offset() {
         for lost in 1..framed().len() {
             let bytes = [&framed()[lost..], &framed(), &framed()[..4]].concat();
             let mut search = Search::default();
@@ -239,15 +242,15 @@ mod tests {
         let mut search = Search::default();
         for _ in 0..5_000 {
             assert!(search.add(0, &start).found.is_none());
-            assert!(search.starts.len() <= MESSAGE_STARTS_MAX && search.bytes.len() <= 2 + 65_535 + start.len());
+            assert!(search.candidates.len() <= MESSAGE_STARTS_MAX && search.bytes.len() <= 2 + 65_535 + start.len());
         }
     }
 
     #[test]
-    fn dso_is_known_by_its_tlvs() {
+    fn dso_is_recognized_by_its_tlvs() {
         let dso = [&[0, 20][..], &[0, 1, 0x30, 0, 0, 0, 0, 0, 0, 0, 0, 0], &[0, 1, 0, 4, 0, 0, 0, 9]].concat();
-        assert_eq!(judge(&dso, false), Start::Yes);
+        assert_eq!(classify(&dso, false), MessageStart::Yes);
         let other = [&dso[..17], &[5], &dso[18..]].concat();
-        assert_eq!(judge(&other, false), Start::No);
+        assert_eq!(classify(&other, false), MessageStart::No);
     }
 }

@@ -1,4 +1,4 @@
-//! A block: its tables (RFC 8618 7.3.2), and which message was seen when.
+//! A block: its tables (RFC 8618 7.3.2), and its messages in order of time.
 
 use super::cbor::{Item, Items, fields, fields_at, item_at, number};
 use crate::limits::CDNS_ITEMS_MAX;
@@ -9,15 +9,15 @@ const RESPONSE_SECTIONS: u64 = 0b111 << 15;
 /// Bits of `qr-sig-flags` (RFC 8618 7.3.2.3.2).
 pub(super) const HAS_QUERY: u64 = 1 << 0;
 pub(super) const HAS_RESPONSE: u64 = 1 << 1;
-/// Times are counted in this many parts of a second where a file does not say it; in no more than this.
+/// Default and maximum resolution of times, in ticks per second.
 const TICKS_DEFAULT: u64 = 1_000_000;
 const TICKS_MAX: u64 = 1_000_000_000_000;
 
-/// What the preamble says of blocks.
+/// Parameters of blocks, from the preamble.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Parameters {
     ticks_per_second: u64,
-    /// Whether the records of responses are recorded, all sections of them.
+    /// Whether all records of responses are recorded.
     has_responses: bool,
 }
 
@@ -28,7 +28,7 @@ impl Default for Parameters {
 }
 
 impl Parameters {
-    /// Of an item of `block-parameters`.
+    /// Reads an item of `block-parameters`.
     pub(super) fn read(bytes: &[u8], item: &Item) -> Self {
         let Item::Map(map) = item else { return Self::default() };
         let [Some(Item::Map(storage))] = fields::<1>(bytes, map.clone()) else { return Self::default() };
@@ -42,32 +42,32 @@ impl Parameters {
     }
 }
 
-/// What there is to be made again.
+/// Kinds of recorded messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum What {
+pub(super) enum EventKind {
     /// The query of an item of `query-responses`.
     Query,
     /// Its response.
     Response,
-    /// An item that has neither.
+    /// An item without query and response.
     Neither,
     /// An item of `malformed-messages`.
     Malformed,
 }
 
-/// Something that was seen.
+/// A recorded message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Event {
     pub(super) at_ns: u64,
-    pub(super) what: What,
-    /// Where its item begins.
+    pub(super) kind: EventKind,
+    /// Position of its item.
     pub(super) start: u32,
 }
 
-/// A table: where each of its items begins.
+/// A table: the position of each item.
 type Table = Vec<u32>;
 
-/// A block, in the order of time.
+/// A block, sorted by time.
 #[derive(Default)]
 pub(super) struct Block {
     bytes: Vec<u8>,
@@ -82,7 +82,7 @@ pub(super) struct Block {
     records: Table,
     malformed: Table,
     events: Vec<Event>,
-    taken: usize,
+    next_event: usize,
     other_count: usize,
 }
 
@@ -94,7 +94,7 @@ const ADDRESS_EVENTS: usize = 4;
 const MALFORMED: usize = 5;
 
 impl Block {
-    /// Reads the one item that the bytes are.
+    /// Reads a block. The bytes must be exactly one item.
     pub(super) fn read(bytes: Vec<u8>, parameters: &[Parameters]) -> Result<Self, &'static str> {
         let block: [Option<Item>; 6] = fields_at(&bytes, 0);
         let [earliest, parameters_index] = match &block[PREAMBLE] {
@@ -107,19 +107,19 @@ impl Block {
         if !(1..=TICKS_MAX).contains(&parameters.ticks_per_second) {
             return Err("ticks per second out of range");
         }
-        let mut own = Self { parameters, ..Self::default() };
+        let mut parsed = Self { parameters, ..Self::default() };
         if let Some(Item::Map(tables)) = &block[TABLES] {
             let tables = fields::<9>(&bytes, tables.clone());
             let into = [
-                &mut own.addresses,
-                &mut own.classtypes,
-                &mut own.names,
-                &mut own.signatures,
-                &mut own.question_lists,
-                &mut own.questions,
-                &mut own.record_lists,
-                &mut own.records,
-                &mut own.malformed,
+                &mut parsed.addresses,
+                &mut parsed.classtypes,
+                &mut parsed.names,
+                &mut parsed.signatures,
+                &mut parsed.question_lists,
+                &mut parsed.questions,
+                &mut parsed.record_lists,
+                &mut parsed.records,
+                &mut parsed.malformed,
             ];
             for (into, table) in into.into_iter().zip(&tables) {
                 *into = starts(&bytes, table)?;
@@ -127,79 +127,79 @@ impl Block {
         }
         let items = starts(&bytes, &block[QUERY_RESPONSES])?;
         let malformed = starts(&bytes, &block[MALFORMED])?;
-        own.other_count = starts(&bytes, &block[ADDRESS_EVENTS])?.len();
-        own.bytes = bytes;
-        let earliest = own.earliest_ticks(&earliest);
+        parsed.other_count = starts(&bytes, &block[ADDRESS_EVENTS])?.len();
+        parsed.bytes = bytes;
+        let earliest = parsed.earliest_ticks(&earliest);
         for start in items {
-            own.note(start, earliest);
+            parsed.add_events(start, earliest);
         }
         for start in malformed {
-            let [offset] = own.fields(start);
-            let at_ns = own.nanoseconds(earliest + ticks(&offset));
-            own.events.push(Event { at_ns, what: What::Malformed, start });
+            let [offset] = parsed.fields(start);
+            let at_ns = parsed.nanoseconds(earliest + ticks(&offset));
+            parsed.events.push(Event { at_ns, kind: EventKind::Malformed, start });
         }
-        own.events.sort_by_key(|event| event.at_ns);
-        Ok(own)
+        parsed.events.sort_by_key(|event| event.at_ns);
+        Ok(parsed)
     }
 
-    /// Notes the query and the response of an item.
-    fn note(&mut self, start: u32, earliest: i128) {
+    /// Adds the query and the response of an item.
+    fn add_events(&mut self, start: u32, earliest: i128) {
         let item: [Option<Item>; 7] = self.fields(start);
         let signature: [Option<Item>; 5] = self.table_fields(&self.signatures, number(&item[4]));
         let flags = number(&signature[4]).unwrap_or_default();
         let at = earliest + ticks(&item[0]);
         let at_ns = self.nanoseconds(at);
         if flags & (HAS_QUERY | HAS_RESPONSE) == 0 {
-            self.events.push(Event { at_ns, what: What::Neither, start });
+            self.events.push(Event { at_ns, kind: EventKind::Neither, start });
         }
         if flags & HAS_QUERY != 0 {
-            self.events.push(Event { at_ns, what: What::Query, start });
+            self.events.push(Event { at_ns, kind: EventKind::Query, start });
         }
         if flags & HAS_RESPONSE != 0 {
-            // Without a query the time is that of the response.
+            // Without a query, the time is that of the response.
             let delay = if flags & HAS_QUERY != 0 { ticks(&item[6]) } else { 0 };
-            self.events.push(Event { at_ns: self.nanoseconds(at + delay), what: What::Response, start });
+            self.events.push(Event { at_ns: self.nanoseconds(at + delay), kind: EventKind::Response, start });
         }
     }
 
     fn earliest_ticks(&self, earliest: &Option<Item>) -> i128 {
         let Some(Item::Array(parts)) = earliest else { return 0 };
         let mut parts = Items::new(&self.bytes, parts.clone()).map(|(_, part)| ticks(&Some(part)));
-        let (seconds, rest) = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
-        seconds * i128::from(self.parameters.ticks_per_second) + rest
+        let (seconds, ticks_left) = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+        seconds * i128::from(self.parameters.ticks_per_second) + ticks_left
     }
 
-    /// What is before 1970 is 1970, what is beyond all times the last one.
+    /// Converts ticks. Times before 1970 become 1970, and too large times become the largest one.
     fn nanoseconds(&self, ticks: i128) -> u64 {
         let per_second = i128::from(self.parameters.ticks_per_second);
-        let (seconds, rest) = (ticks.div_euclid(per_second), ticks.rem_euclid(per_second));
-        let at = seconds.saturating_mul(1_000_000_000).saturating_add(rest * 1_000_000_000 / per_second);
+        let (seconds, ticks_left) = (ticks.div_euclid(per_second), ticks.rem_euclid(per_second));
+        let at = seconds.saturating_mul(1_000_000_000).saturating_add(ticks_left * 1_000_000_000 / per_second);
         u64::try_from(at.max(0)).unwrap_or(u64::MAX)
     }
 
-    /// The next of what was seen.
+    /// The next recorded message.
     pub(super) fn next(&mut self) -> Option<Event> {
-        let event = self.events.get(self.taken).copied()?;
-        self.taken += 1;
+        let event = self.events.get(self.next_event).copied()?;
+        self.next_event += 1;
         Some(event)
     }
 
-    /// Counts of other things than messages (RFC 8618 7.3.2.5).
+    /// Number of records that are not messages (RFC 8618 7.3.2.5).
     pub(super) const fn other_count(&self) -> usize {
         self.other_count
     }
 
-    /// Whether the records of responses are recorded.
+    /// Whether records of responses are recorded.
     pub(super) const fn has_responses(&self) -> bool {
         self.parameters.has_responses
     }
 
-    /// Its bytes, to be used again.
+    /// Returns the buffer for reuse.
     pub(super) fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 
-    /// The values of the map that begins there.
+    /// The values of the map at `start`.
     pub(super) fn fields<const N: usize>(&self, start: u32) -> [Option<Item>; N] {
         fields_at(&self.bytes, start as usize)
     }
@@ -222,7 +222,7 @@ impl Block {
         self.bytes_of(&self.addresses, index)
     }
 
-    /// The bytes of a name, or of rdata.
+    /// The bytes of a name or of rdata.
     pub(super) fn name_or_rdata(&self, index: Option<u64>) -> Option<&[u8]> {
         self.bytes_of(&self.names, index)
     }
@@ -241,7 +241,7 @@ impl Block {
         Some((number(rtype)?, number(class)?))
     }
 
-    /// What many queries have in common.
+    /// The fields that many queries share.
     pub(super) fn signature(&self, index: Option<u64>) -> [Option<Item>; 17] {
         self.table_fields(&self.signatures, index)
     }
@@ -251,12 +251,12 @@ impl Block {
         self.table_fields(&self.malformed, index)
     }
 
-    /// Each question of a list: its values, `None` for what is not there.
+    /// The questions of a list. `None` for a missing item.
     pub(super) fn questions(&self, list: u64) -> impl Iterator<Item = Option<[Option<Item>; 2]>> {
         self.list(&self.question_lists, &self.questions, list)
     }
 
-    /// The same of records.
+    /// The records of a list. `None` for a missing item.
     pub(super) fn records(&self, list: u64) -> impl Iterator<Item = Option<[Option<Item>; 4]>> {
         self.list(&self.record_lists, &self.records, list)
     }
@@ -272,7 +272,7 @@ impl Block {
             Some(Item::Array(range)) => Some(range),
             _ => None,
         };
-        // A list that is not there has one item that is not there.
+        // A missing list counts as one missing item.
         let missing = range.is_none().then_some(None);
         let items = Items::new(&self.bytes, range.unwrap_or_default());
         let each = items.map(move |(_, index)| Some(self.fields(entry(table, number(&Some(index)))?)));
@@ -284,7 +284,7 @@ fn entry(table: &Table, index: Option<u64>) -> Option<u32> {
     table.get(usize::try_from(index?).ok()?).copied()
 }
 
-/// Where the items of a table begin; a table that is not there is empty.
+/// Positions of the items of a table. A missing table is empty.
 fn starts(bytes: &[u8], table: &Option<Item>) -> Result<Table, &'static str> {
     let Some(Item::Array(range)) = table else { return Ok(Table::new()) };
     let mut starts = Table::new();
@@ -292,13 +292,13 @@ fn starts(bytes: &[u8], table: &Option<Item>) -> Result<Table, &'static str> {
         if starts.len() == CDNS_ITEMS_MAX {
             return Err("a table of more than a million items");
         }
-        // A block has less than 4 GiB.
+        // A block is smaller than 4 GiB.
         starts.push(start as u32);
     }
     Ok(starts)
 }
 
-/// A number of ticks, zero where there is none; so bounded that products and sums of them are numbers too.
+/// A number of ticks, or zero. Bounded, so that products and sums do not overflow.
 fn ticks(item: &Option<Item>) -> i128 {
     match item {
         Some(Item::Number(ticks)) => (*ticks).clamp(i64::MIN.into(), i64::MAX.into()),

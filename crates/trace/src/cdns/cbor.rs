@@ -1,8 +1,8 @@
-//! CBOR (RFC 8949), as much of it as C-DNS has, in bytes of which [`super::stream`] knows that they are whole items.
+//! The part of CBOR (RFC 8949) that C-DNS uses. [`super::stream`] has checked that the bytes are complete items.
 
 use std::ops::Range;
 
-/// An item, and where its contents lie.
+/// An item, and the position of its contents.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Item {
     /// An integer.
@@ -11,9 +11,9 @@ pub(super) enum Item {
     Bytes(Range<usize>),
     /// Items.
     Array(Range<usize>),
-    /// Keys and values in turn.
+    /// Alternating keys and values.
     Map(Range<usize>),
-    /// What C-DNS has no use for.
+    /// An item that C-DNS does not use.
     Other,
 }
 
@@ -25,21 +25,21 @@ pub(super) const TEXT: u8 = 3;
 pub(super) const ARRAY: u8 = 4;
 pub(super) const MAP: u8 = 5;
 pub(super) const TAG: u8 = 6;
-/// Ends what has no length of its own (RFC 8949 3.2.1).
+/// Ends an item of indefinite length (RFC 8949 3.2.1).
 pub(super) const BREAK: u8 = 0xFF;
 
-/// How many bytes follow the first one of an item and say its argument; `None` for first bytes that mean nothing.
+/// Number of bytes of the argument after the first byte of an item. `None` for invalid first bytes.
 pub(super) const fn argument_bytes(first: u8) -> Option<usize> {
     match first & 0x1F {
         0..=23 => Some(0),
         info @ 24..=27 => Some(1 << (info - 24)),
-        // No length of its own; integers and tags cannot say so.
+        // Indefinite length, which integers and tags cannot have.
         31 if !matches!(first >> 5, UNSIGNED | NEGATIVE | TAG) => Some(0),
         _ => None,
     }
 }
 
-/// The argument of an item: `None` when it has no length of its own.
+/// The argument of an item. `None` for an indefinite length.
 pub(super) fn argument(first: u8, bytes: &[u8]) -> Option<u64> {
     match first & 0x1F {
         31 => None,
@@ -48,7 +48,7 @@ pub(super) fn argument(first: u8, bytes: &[u8]) -> Option<u64> {
     }
 }
 
-/// Items one behind the other, each with where it begins.
+/// Iterates over items with their positions.
 pub(super) struct Items<'o> {
     bytes: &'o [u8],
     at: Range<usize>,
@@ -74,17 +74,17 @@ impl Iterator for Items<'_> {
     }
 }
 
-/// The item that begins there.
+/// The item at a position.
 pub(super) fn item_at(bytes: &[u8], at: usize) -> Option<Item> {
     read(bytes, at).map(|(item, _)| item)
 }
 
-/// The values of a map under the keys from zero on.
+/// The values of a map with keys from zero on.
 pub(super) fn fields<const N: usize>(bytes: &[u8], map: Range<usize>) -> [Option<Item>; N] {
     let mut fields = [const { None }; N];
     let mut items = Items::new(bytes, map).map(|(_, item)| item);
     while let (Some(key), Some(value)) = (items.next(), items.next()) {
-        // Negative keys are for what implementations add (RFC 8618 7.1).
+        // Negative keys are extensions of implementations (RFC 8618 7.1).
         if let Item::Number(key) = key
             && let Some(field) = usize::try_from(key).ok().and_then(|key| fields.get_mut(key))
         {
@@ -94,7 +94,7 @@ pub(super) fn fields<const N: usize>(bytes: &[u8], map: Range<usize>) -> [Option
     fields
 }
 
-/// The values of the map that begins there; none when it is no map.
+/// The values of the map at a position. All `None` if it is not a map.
 pub(super) fn fields_at<const N: usize>(bytes: &[u8], at: usize) -> [Option<Item>; N] {
     match item_at(bytes, at) {
         Some(Item::Map(map)) => fields(bytes, map),
@@ -102,7 +102,7 @@ pub(super) fn fields_at<const N: usize>(bytes: &[u8], at: usize) -> [Option<Item
     }
 }
 
-/// A value that is an unsigned number.
+/// The value of an unsigned number.
 pub(super) fn number(item: &Option<Item>) -> Option<u64> {
     match item {
         Some(Item::Number(number)) => u64::try_from(*number).ok(),
@@ -110,14 +110,14 @@ pub(super) fn number(item: &Option<Item>) -> Option<u64> {
     }
 }
 
-/// First byte, argument, and where what follows begins.
+/// First byte, argument, and the position after them.
 fn head(bytes: &[u8], at: usize) -> Option<(u8, Option<u64>, usize)> {
     let first = *bytes.get(at)?;
     let end = at + 1 + argument_bytes(first)?;
     Some((first, argument(first, bytes.get(at + 1..end)?), end))
 }
 
-/// The item that begins there, and where it ends.
+/// The item at a position, and the position after it.
 fn read(bytes: &[u8], at: usize) -> Option<(Item, usize)> {
     let (first, argument, start) = head(bytes, at)?;
     let end = past(bytes, at)?;
@@ -128,14 +128,14 @@ fn read(bytes: &[u8], at: usize) -> Option<(Item, usize)> {
         (BYTES | TEXT, Some(_)) => Item::Bytes(contents),
         (ARRAY, _) => Item::Array(contents),
         (MAP, _) => Item::Map(contents),
-        // A tag says more of the item behind it.
+        // A tag describes the item after it.
         (TAG, _) => return read(bytes, start),
         _ => Item::Other,
     };
     Some((item, end))
 }
 
-/// Where the item ends that begins there. It calls itself no deeper than items are nested.
+/// The position after an item. Its recursion is as deep as the items are nested.
 fn past(bytes: &[u8], at: usize) -> Option<usize> {
     let (first, argument, mut at) = head(bytes, at)?;
     let mut items = match (first >> 5, argument) {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn values_stand_under_their_keys() {
+    fn values_have_their_keys() {
         // {0: 7, -1: 8, 2: [1], 9: 1, "a": 3}
         let bytes = [0xA5, 0, 7, 0x20, 8, 2, 0x81, 1, 9, 1, 0x61, b'a', 3];
         let found: [Option<Item>; 3] = fields_at(&bytes, 0);

@@ -1,18 +1,18 @@
-//! C-DNS (RFC 8618): queries and their responses in blocks of CBOR, where what they have in common stands once.
+//! C-DNS (RFC 8618): queries and responses in blocks of CBOR, with shared data stored once.
 //!
 //! ```text
-//!   stream (one block at a time) --> block (tables, and who asked when) --> rebuild --> MessageQueue
+//!   stream (one block at a time) --> block (tables and events) --> rebuild --> MessageQueue
 //! ```
 //!
-//! The format has no messages: they are made again of what the tables say, names uncompressed. One that lacks a part,
-//! because the part was not recorded, is counted and not made.
+//! The format does not store messages. They are rebuilt from the tables, with uncompressed names. A message with parts
+//! that were not recorded is counted, but not rebuilt.
 
-// CBOR, in a block that is in memory, and from a file.
+// CBOR in memory, and from a file.
 mod cbor;
 mod stream;
-// The tables of a block.
+// Tables of a block.
 mod block;
-// Messages out of them.
+// Messages from the tables.
 mod rebuild;
 
 #[cfg(test)]
@@ -22,28 +22,28 @@ use crate::error::TraceError;
 use crate::limits::CDNS_PARAMETERS_MAX;
 use crate::message::Message;
 use crate::message_queue::MessageQueue;
-use crate::tally::{Tally, Unread};
+use crate::tally::{Tally, UnreadReason};
 use block::{Block, Parameters};
 use cbor::{Item, fields, item_at, number};
-use rebuild::Rebuilt;
+use rebuild::RebuiltMessage;
 use std::io::BufRead;
 use stream::Stream;
 
-/// What stands first in the array that a file is (RFC 8618 7.3).
+/// First item of a file's array (RFC 8618 7.3).
 const NAME: &[u8] = b"C-DNS";
-/// The version that RFC 8618 is.
+/// The version of RFC 8618.
 const MAJOR_VERSION: u64 = 1;
 
-/// Whether a file begins as one of C-DNS does: an array, the text `C-DNS`.
+/// Whether a file starts like C-DNS: an array with the text `C-DNS`.
 pub(crate) fn is_cdns(first: &[u8]) -> bool {
     matches!(first, [0x83 | 0x9F, 0x65, rest @ ..] if rest.starts_with(NAME))
 }
 
-/// Reads a file.
+/// Reads a C-DNS file.
 pub(crate) struct CdnsReader {
     stream: Stream,
     parameters: Vec<Parameters>,
-    /// Blocks that are still to come; `None` when a mark ends them.
+    /// Remaining blocks. `None` if a break ends them.
     blocks: Option<u64>,
     is_begun: bool,
     is_ended: bool,
@@ -67,7 +67,7 @@ impl CdnsReader {
             if let Some(event) = self.block.next() {
                 tally.records += 1;
                 match rebuild::message(&self.block, event) {
-                    Ok(Rebuilt { source, destination, transport, bytes }) => {
+                    Ok(RebuiltMessage { source, destination, transport, bytes }) => {
                         queue.push(Message { at_ns: event.at_ns, source, destination, transport, bytes: &bytes });
                         tally.messages += 1;
                     }
@@ -78,7 +78,7 @@ impl CdnsReader {
             if self.is_ended {
                 return Ok(false);
             }
-            // What comes behind an error, or the end, is not read.
+            // Nothing is read after an error or the end.
             self.is_ended = true;
             if !self.read_block(tally)? {
                 return Ok(false);
@@ -87,14 +87,14 @@ impl CdnsReader {
         }
     }
 
-    /// Reads the next block; false at the end.
+    /// Reads the next block. Returns false at the end.
     fn read_block(&mut self, tally: &mut Tally) -> Result<bool, TraceError> {
         if !self.is_begun {
             self.begin()?;
         }
         match &mut self.blocks {
             Some(0) => return Ok(false),
-            Some(left) => *left -= 1,
+            Some(items_left) => *items_left -= 1,
             None if self.stream.takes_break()? => return Ok(false),
             None => {}
         }
@@ -102,10 +102,10 @@ impl CdnsReader {
         let mut bytes = std::mem::take(&mut self.block).into_bytes();
         bytes.clear();
         self.stream.item(&mut bytes)?;
-        self.block = Block::read(bytes, &self.parameters).map_err(|what| stream::wrong(at, what))?;
+        self.block = Block::read(bytes, &self.parameters).map_err(|what| stream::format_error(at, what))?;
         for _ in 0..self.block.other_count() {
             tally.records += 1;
-            tally.count(Unread::OtherRecord);
+            tally.count(UnreadReason::OtherRecord);
         }
         Ok(true)
     }
@@ -117,16 +117,16 @@ impl CdnsReader {
         self.stream.item(&mut bytes)?;
         let is_named = matches!(item_at(&bytes, 0), Some(Item::Bytes(name)) if &bytes[name.clone()] == NAME);
         if !is_array || !is_named {
-            return Err(stream::wrong(0, "not C-DNS: the file does not start with its name"));
+            return Err(stream::format_error(0, "not C-DNS: the file does not start with its name"));
         }
         bytes.clear();
         self.stream.item(&mut bytes)?;
         let Some(Item::Map(preamble)) = item_at(&bytes, 0) else {
-            return Err(stream::wrong(self.stream.at(), "no preamble"));
+            return Err(stream::format_error(self.stream.at(), "no preamble"));
         };
         let [major, _, _, parameters] = fields::<4>(&bytes, preamble);
         if number(&major) != Some(MAJOR_VERSION) {
-            return Err(stream::wrong(self.stream.at(), "unsupported version; only 1 is (RFC 8618)"));
+            return Err(stream::format_error(self.stream.at(), "unsupported version; only 1 is (RFC 8618)"));
         }
         if let Some(Item::Array(parameters)) = parameters {
             let each = cbor::Items::new(&bytes, parameters).take(CDNS_PARAMETERS_MAX);

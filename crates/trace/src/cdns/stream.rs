@@ -1,11 +1,11 @@
-//! CBOR from a file: one whole item at a time, of a bounded size, checked for its structure while it is copied.
+//! Reads CBOR from a file: one whole item of bounded size at a time. Checks the structure while copying.
 
 use super::cbor::{ARRAY, BREAK, BYTES, MAP, TAG, TEXT, argument, argument_bytes};
 use crate::error::TraceError;
 use crate::limits::{CDNS_BLOCK_BYTES_MAX, CDNS_DEPTH_MAX};
 use std::io::{self, BufRead, Read};
 
-/// Bytes that are read without a look at what there is: those of numbers and short names.
+/// Bytes that are copied without a check of the available data: numbers and short names.
 const FEW_BYTES: usize = 64;
 
 /// The items of a file.
@@ -19,23 +19,23 @@ impl Stream {
         Self { bytes, at: 0 }
     }
 
-    /// Bytes that were read.
+    /// Bytes read so far.
     pub(super) const fn at(&self) -> u64 {
         self.at
     }
 
-    /// Goes into an array, and says how many items it has; `None` when a mark ends them.
+    /// Enters an array. Returns the number of its items, or `None` if a break ends it.
     pub(super) fn array(&mut self) -> Result<Option<u64>, TraceError> {
         let mut bytes = Vec::new();
         let (first, argument) = self.head(&mut bytes)?;
-        if first >> 5 == ARRAY { Ok(argument) } else { Err(wrong(self.at, "expected an array")) }
+        if first >> 5 == ARRAY { Ok(argument) } else { Err(format_error(self.at, "expected an array")) }
     }
 
-    /// Whether the mark that ends an array comes next; then it is taken.
+    /// Consumes the break that ends an array, if it is next.
     pub(super) fn takes_break(&mut self) -> Result<bool, TraceError> {
         let next = self.bytes.fill_buf()?.first().copied();
         match next {
-            None => Err(cut(self.at)),
+            None => Err(truncated(self.at)),
             Some(BREAK) => {
                 self.bytes.consume(1);
                 self.at += 1;
@@ -47,7 +47,7 @@ impl Stream {
 
     /// Copies the next item.
     pub(super) fn item(&mut self, out: &mut Vec<u8>) -> Result<(), TraceError> {
-        /// What is still to come on one level: so many items, or until a mark.
+        /// Remaining items of one level: a number, or until a break.
         enum Level {
             Items(u64),
             UntilBreak,
@@ -68,7 +68,7 @@ impl Stream {
                 Level::UntilBreak => {}
             }
             let (first, argument) = self.head(out)?;
-            let below = match (first >> 5, argument) {
+            let nested = match (first >> 5, argument) {
                 (BYTES | TEXT, Some(length)) => {
                     self.copy(length, out)?;
                     continue;
@@ -76,39 +76,39 @@ impl Stream {
                 (ARRAY, Some(items)) => Level::Items(items),
                 (MAP, Some(pairs)) => {
                     let items = pairs.checked_mul(2);
-                    Level::Items(items.ok_or_else(|| wrong(self.at, "a map with too many pairs"))?)
+                    Level::Items(items.ok_or_else(|| format_error(self.at, "a map with too many pairs"))?)
                 }
                 (BYTES | TEXT | ARRAY | MAP, None) => Level::UntilBreak,
                 (TAG, _) => Level::Items(1),
                 _ => continue,
             };
             if levels.len() == CDNS_DEPTH_MAX {
-                return Err(wrong(self.at, "items are nested too deeply"));
+                return Err(format_error(self.at, "items are nested too deeply"));
             }
-            levels.push(below);
+            levels.push(nested);
         }
         Ok(())
     }
 
-    /// First byte and argument of an item, copied.
+    /// Copies the first byte and the argument of an item.
     fn head(&mut self, out: &mut Vec<u8>) -> Result<(u8, Option<u64>), TraceError> {
         let start = out.len();
         self.copy(1, out)?;
         let first = out[start];
         let bytes = argument_bytes(first).filter(|_| first != BREAK);
-        self.copy(bytes.ok_or_else(|| wrong(self.at - 1, "expected an item"))? as u64, out)?;
+        self.copy(bytes.ok_or_else(|| format_error(self.at - 1, "expected an item"))? as u64, out)?;
         Ok((first, argument(first, &out[start + 1..])))
     }
 
-    /// Copies bytes. No more room is made than there are bytes.
+    /// Copies bytes. Allocates no more than there is data.
     fn copy(&mut self, bytes: u64, out: &mut Vec<u8>) -> Result<(), TraceError> {
         if bytes > CDNS_BLOCK_BYTES_MAX.saturating_sub(out.len()) as u64 {
-            return Err(wrong(self.at, "a block larger than 64 MiB"));
+            return Err(format_error(self.at, "a block larger than 64 MiB"));
         }
-        let mut few = [0; FEW_BYTES];
-        let copied = match few.get_mut(..bytes as usize) {
-            Some(few) => self.bytes.read_exact(few).map(|()| {
-                out.extend_from_slice(few);
+        let mut small = [0; FEW_BYTES];
+        let copied = match small.get_mut(..bytes as usize) {
+            Some(small) => self.bytes.read_exact(small).map(|()| {
+                out.extend_from_slice(small);
                 bytes
             }),
             None => self.bytes.by_ref().take(bytes).read_to_end(out).map(|copied| copied as u64),
@@ -116,19 +116,19 @@ impl Stream {
         match copied {
             Ok(copied) => {
                 self.at += copied;
-                if copied == bytes { Ok(()) } else { Err(cut(self.at)) }
+                if copied == bytes { Ok(()) } else { Err(truncated(self.at)) }
             }
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(cut(self.at)),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(truncated(self.at)),
             Err(error) => Err(error.into()),
         }
     }
 }
 
-fn cut(at: u64) -> TraceError {
-    wrong(at, "the file ends within a block")
+fn truncated(at: u64) -> TraceError {
+    format_error(at, "the file ends within a block")
 }
 
-/// What is wrong there.
-pub(super) fn wrong(at: u64, what: &str) -> TraceError {
+/// An error at a position.
+pub(super) fn format_error(at: u64, what: &str) -> TraceError {
     TraceError::Format { format: "cdns", at, what: what.into() }
 }

@@ -1,9 +1,9 @@
-//! Files of C-DNS made here: what their tables say comes back as messages, and what is missing or damaged is told.
+//! Tests with generated C-DNS files: messages are rebuilt, and missing or damaged parts are reported.
 
 use super::CdnsReader;
 use crate::message::Transport;
 use crate::message_queue::MessageQueue;
-use crate::tally::{Tally, Unread};
+use crate::tally::{Tally, UnreadReason};
 use proptest::prelude::*;
 use std::io::Cursor;
 use wire::builder::MessageBuilder;
@@ -46,7 +46,7 @@ fn numbers(pairs: &[(i64, i64)]) -> Vec<u8> {
 
 /// Every part of queries and responses is recorded.
 const ALL_HINTS: i64 = 0x3_FFFF;
-/// All but the records of responses.
+/// Everything except the records of responses.
 const NO_RESPONSE_HINTS: i64 = 0x7FFF;
 const COOKIE: [u8; 12] = [0, 10, 0, 8, 1, 2, 3, 4, 5, 6, 7, 8];
 
@@ -72,9 +72,9 @@ fn tables() -> Vec<u8> {
         numbers(&[(0, 1), (1, 53), (2, 0b11), (4, 0b01), (8, 3)]),
         // Neither.
         numbers(&[(0, 2)]),
-        // A query whose header counted a record that is not there.
+        // A query whose header counts a missing record.
         numbers(&[(0, 2), (2, 0), (4, 0b01), (8, 0), (12, 1)]),
-        // A response alone, without a question.
+        // Only a response, without a question.
         numbers(&[(0, 2), (1, 53), (2, 0), (4, 0b10_0010), (6, 1 << 13), (16, 5)]),
         // Over DTLS.
         numbers(&[(0, 2), (2, 3 << 1), (4, 0b01), (8, 0)]),
@@ -92,7 +92,7 @@ fn tables() -> Vec<u8> {
     ])
 }
 
-/// A file of one block with these items.
+/// A file with one block of these items.
 fn file(hints: i64, items: &[Vec<u8>], more: &[(i64, Vec<u8>)]) -> Vec<u8> {
     let storage = map(&[(0, number(1_000_000)), (1, number(5_000)), (2, numbers(&[(0, hints), (1, 0)]))]);
     let parameters = array(&[map(&[(0, storage)])]);
@@ -103,14 +103,14 @@ fn file(hints: i64, items: &[Vec<u8>], more: &[(i64, Vec<u8>)]) -> Vec<u8> {
     [head(4, 3), head(3, 5), b"C-DNS".to_vec(), preamble, array(&[block])].concat()
 }
 
-/// Where the array of blocks begins: its one item is a map of three.
+/// Position of the array of blocks. Its only item is a map of three.
 fn blocks_at(file: &[u8]) -> usize {
     let found: Vec<_> = file.windows(3).enumerate().filter(|(_, bytes)| **bytes == [0x81, 0xA3, 0]).collect();
     assert_eq!(found.len(), 1);
     found[0].0
 }
 
-/// A query and its response 1.5 ms later, both as full as they can be.
+/// A query, and its response 1.5 ms later, with all fields.
 fn full() -> Vec<u8> {
     let own = [(0, number(250_000)), (1, number(0)), (2, number(40_000)), (3, number(4_711)), (4, number(0))];
     let rest = [(6, number(1_500)), (7, number(0)), (11, numbers(&[(3, 2)])), (12, numbers(&[(1, 0), (3, 1)]))];
@@ -145,7 +145,7 @@ fn example(header: Header) -> MessageBuilder {
 }
 
 #[test]
-fn a_query_and_its_response_come_back_whole_and_in_their_time() {
+fn a_query_and_its_response_are_rebuilt_with_their_times() {
     let early = numbers(&[(0, 100), (1, 1), (2, 50_000), (3, 7), (4, 1), (7, 0)]);
     let (found, tally, error) = read(&file(ALL_HINTS, &[full(), early], &[]));
     assert_eq!((error, tally.lost()), (None, 0));
@@ -168,20 +168,20 @@ fn a_query_and_its_response_come_back_whole_and_in_their_time() {
 }
 
 #[test]
-fn what_was_not_recorded_is_counted_and_not_made_up() {
+fn missing_data_is_counted_and_not_invented() {
     let item = |pairs: &[(i64, i64)]| numbers(pairs);
     for (what, hints, items, messages, unread) in [
-        ("responses", NO_RESPONSE_HINTS, full(), 1, Some(Unread::NoMessage)),
-        ("name", ALL_HINTS, item(&[(1, 1), (4, 1)]), 0, Some(Unread::NoMessage)),
-        ("signature", ALL_HINTS, item(&[(1, 0), (7, 0)]), 0, Some(Unread::NoMessage)),
-        ("flags", ALL_HINTS, item(&[(1, 0), (4, 2), (7, 0)]), 0, Some(Unread::NoMessage)),
-        ("records", ALL_HINTS, item(&[(1, 0), (4, 3), (7, 0)]), 0, Some(Unread::NoMessage)),
+        ("responses", NO_RESPONSE_HINTS, full(), 1, Some(UnreadReason::NoMessage)),
+        ("name", ALL_HINTS, item(&[(1, 1), (4, 1)]), 0, Some(UnreadReason::NoMessage)),
+        ("signature", ALL_HINTS, item(&[(1, 0), (7, 0)]), 0, Some(UnreadReason::NoMessage)),
+        ("flags", ALL_HINTS, item(&[(1, 0), (4, 2), (7, 0)]), 0, Some(UnreadReason::NoMessage)),
+        ("records", ALL_HINTS, item(&[(1, 0), (4, 3), (7, 0)]), 0, Some(UnreadReason::NoMessage)),
         ("question", ALL_HINTS, item(&[(1, 0), (3, 9), (4, 4)]), 1, None),
-        ("DTLS", ALL_HINTS, item(&[(1, 0), (4, 5), (7, 0)]), 0, Some(Unread::OtherProtocol)),
+        ("DTLS", ALL_HINTS, item(&[(1, 0), (4, 5), (7, 0)]), 0, Some(UnreadReason::OtherProtocol)),
         ("address, port and ID", ALL_HINTS, item(&[(4, 1), (7, 0)]), 1, None),
-        ("index", ALL_HINTS, item(&[(1, 77), (4, 1), (7, 0)]), 0, Some(Unread::HeaderMalformed)),
-        ("no name", ALL_HINTS, item(&[(1, 1), (4, 1), (7, 6)]), 0, Some(Unread::NotSendable)),
-        ("port", ALL_HINTS, item(&[(1, 1), (2, 65_536), (4, 1), (7, 0)]), 0, Some(Unread::HeaderMalformed)),
+        ("index", ALL_HINTS, item(&[(1, 77), (4, 1), (7, 0)]), 0, Some(UnreadReason::HeaderMalformed)),
+        ("no name", ALL_HINTS, item(&[(1, 1), (4, 1), (7, 6)]), 0, Some(UnreadReason::NotSendable)),
+        ("port", ALL_HINTS, item(&[(1, 1), (2, 65_536), (4, 1), (7, 0)]), 0, Some(UnreadReason::HeaderMalformed)),
     ] {
         let (found, tally, error) = read(&file(hints, &[items], &[]));
         assert_eq!((found.len(), error), (messages, None), "{what}");
@@ -191,7 +191,7 @@ fn what_was_not_recorded_is_counted_and_not_made_up() {
 }
 
 #[test]
-fn of_a_response_alone_the_time_is_its_own_and_of_a_prefix_the_rest_is_zero() {
+fn lone_responses_have_their_time_and_prefixes_are_padded_with_zeros() {
     let item = numbers(&[(0, 5), (1, 3), (3, 9), (4, 4), (6, 1_000)]);
     let (found, ..) = read(&file(ALL_HINTS, &[item], &[]));
     let refused = Header { id: 9, qr: true, tc: true, rcode: 5, ..Header::default() };
@@ -201,32 +201,32 @@ fn of_a_response_alone_the_time_is_its_own_and_of_a_prefix_the_rest_is_zero() {
 }
 
 #[test]
-fn malformed_messages_are_there_as_they_were_and_events_are_no_messages() {
+fn malformed_messages_are_kept_and_events_are_no_messages() {
     let malformed = array(&[numbers(&[(0, 1), (1, 0), (2, 4_000), (3, 0)]), numbers(&[(0, 1), (3, 8)])]);
     let events = array(&[numbers(&[(0, 1), (3, 0), (4, 12)])]);
     let (found, tally, error) = read(&file(ALL_HINTS, &[], &[(5, malformed), (4, events)]));
     assert_eq!(error, None);
     let (client, server) = ("192.0.2.1:4000".to_owned(), "198.51.100.53:53".to_owned());
     assert_eq!(found, [(1_600_000_000_500_001_000, client, server, Transport::Udp, vec![9; 20])]);
-    assert_eq!((tally.unread(Unread::OtherRecord), tally.unread(Unread::NoMessage)), (1, 1));
+    assert_eq!((tally.unread(UnreadReason::OtherRecord), tally.unread(UnreadReason::NoMessage)), (1, 1));
 }
 
 #[test]
 fn arrays_and_maps_without_a_length_are_read_too() {
     let whole = file(ALL_HINTS, &[full()], &[]);
     let expected = read(&whole).0;
-    // The file and its blocks are the arrays that software writes so.
+    // The file and its blocks are arrays, as real programs write them.
     let blocks = blocks_at(&whole);
     let mut endless = whole.clone();
     (endless[0], endless[blocks]) = (0x9F, 0x9F);
-    // {0: .., 2: .., 3: ..} with a mark behind it.
+    // {0: .., 2: .., 3: ..} with a break after it.
     endless[blocks + 1] = 0xBF;
     endless.extend_from_slice(&[0xFF, 0xFF, 0xFF]);
     assert_eq!(read(&endless), (expected, read(&whole).1, None));
 }
 
 #[test]
-fn a_file_that_is_cut_short_is_told_and_whole_blocks_stand() {
+fn truncated_files_are_reported_and_complete_blocks_are_read() {
     let one = file(ALL_HINTS, &[full()], &[]);
     // The same block twice.
     let start = blocks_at(&one);
@@ -242,7 +242,7 @@ fn a_file_that_is_cut_short_is_told_and_whole_blocks_stand() {
 }
 
 #[test]
-fn what_a_file_only_claims_takes_no_room() {
+fn claimed_sizes_allocate_no_memory() {
     let head_of = |claim: &[u8]| {
         let whole = file(ALL_HINTS, &[full()], &[]);
         let start = blocks_at(&whole);
@@ -286,7 +286,7 @@ fn no_altered_byte_makes_the_reader_panic_or_count_wrong() {
 
 proptest! {
     #[test]
-    fn items_of_chance_are_counted(items in prop::collection::vec(
+    fn random_items_are_counted(items in prop::collection::vec(
         prop::collection::vec((0_i64..13, prop_oneof![-2_i64..8, any::<i64>()]), 0..10), 0..10,
     )) {
         let items: Vec<_> = items.iter().map(|pairs| numbers(pairs)).collect();
@@ -304,7 +304,7 @@ proptest! {
 }
 
 #[test]
-fn the_seed_of_the_fuzz_target_is_such_a_file() {
+fn the_fuzz_seed_is_valid() {
     let early = numbers(&[(0, 100), (1, 1), (2, 50_000), (3, 7), (4, 1), (7, 0)]);
     let hex: String = file(ALL_HINTS, &[full(), early], &[]).iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(include_str!("../../testdata/cdns.hex").trim_end(), hex);

@@ -1,85 +1,77 @@
-//! Changes a trace, one message after the other: another transport, other flags, other names, other clients, another
-//! pace.
+//! Changes a trace message by message: transports, flags, names, clients and times.
 //!
 //! ```text
 //!   Message --> number of its query --> rule 1 --> rule 2 --> .. --> time --> Message, or none
 //!                                       (when, share: drop, keep, change)
 //! ```
 //!
-//! A [`Mutator`] knows no file, no clock and no random source: the same plan makes the same of the same messages, in a
-//! file or while they are replayed. It remembers the time of the first message and, where something is drawn for single
-//! queries, those that were not answered yet.
+//! A [`Mutator`] uses no file, no clock and no random source. The same plan and messages give the same result, in a
+//! file or during a replay. It remembers the time of the first message and, if something is drawn per query, the
+//! queries without a response.
 
-// What is to be changed.
+// The plan.
 mod options;
 mod plan;
 mod template;
 pub use options::{OptionToAdd, option_code};
-pub use plan::{Action, By, Changes, ClientChange, EdnsChange, IdChange, NameChange, Plan, PlanError, Rule, When};
+pub use plan::{Action, Changes, ClientChange, DrawPer, EdnsChange, IdChange, NameChange, Plan, PlanError, Rule, When};
 pub use template::Template;
 
-// For which messages.
+// Selecting messages.
 mod draw;
 mod numbers;
 mod when;
-// And how.
+// Changing messages.
 mod query;
 
 use crate::message::{Message, Transport};
-use draw::{Draws, Purpose, below, unit};
+use draw::{Draws, Purpose, scale, unit};
 use numbers::Numbers;
 use query::Query;
 use std::net::SocketAddr;
 use wire::parse::FirstQuestion;
 
-/// Carries a plan out.
+/// Applies a plan.
 #[derive(Debug)]
 pub struct Mutator {
     plan: Plan,
     first_ns: Option<u64>,
     numbers: Numbers,
     tally: MutationTally,
-    /// The bytes of a message that was changed, and those that it had before the last rule.
+    /// Bytes of a changed message, and its bytes before the last rule.
     bytes: Vec<u8>,
     spare: Vec<u8>,
 }
 
-/// What became of the messages.
+/// Counts of messages and changes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct MutationTally {
-    /// Messages that were looked at.
+    /// Messages seen.
     pub messages: u64,
-    /// Those that there are still.
+    /// Messages kept.
     pub given: u64,
-    /// Those that each rule left out, in the order of the rules.
+    /// Messages that each rule removed, in the order of the rules.
     pub left_out: Vec<u64>,
-    /// Changes that could not be made: the query is malformed, or has not one question.
+    /// Changes skipped because the query is malformed or does not have one question.
     pub unreadable: u64,
-    /// Changes that could not be made: the name or the message would be too long.
+    /// Changes skipped because the name or the message would be too long.
     pub too_long: u64,
 }
 
-impl MutationTally {
-    /// Messages that any rule left out.
-    #[must_use]
-    pub fn left_out_count(&self) -> u64 {
-        self.left_out.iter().sum()
-    }
-}
-
-/// A message on its way through the rules: its bytes are in the mutator once they are others.
+/// A message while the rules apply. Once changed, its bytes are in the mutator.
 struct CurrentMessage<'m> {
     message: Message<'m>,
-    /// The number of its query.
+    /// Number of its query.
     number: u64,
     is_changed: bool,
 }
 
 impl Mutator {
-    /// Makes a plan ready.
+    /// Prepares a plan.
     ///
     /// # Errors
-    /// [`PlanError`] when it cannot be carried out.
+    ///
+    /// [`PlanError`] if the plan is invalid.
     pub fn new(plan: Plan) -> Result<Self, PlanError> {
         plan.check()?;
         let tally = MutationTally { left_out: vec![0; plan.rules.len()], ..MutationTally::default() };
@@ -87,38 +79,38 @@ impl Mutator {
         Ok(Self { plan, first_ns: None, numbers, tally, bytes: Vec::new(), spare: Vec::new() })
     }
 
-    /// What a message becomes; `None` when it is left out. Messages come in the order of the trace.
+    /// Returns the changed message. `None` if it is removed. Messages must come in the order of the trace.
     pub fn apply<'m>(&'m mut self, message: &Message<'m>) -> Option<Message<'m>> {
         self.tally.messages += 1;
         let first_ns = *self.first_ns.get_or_insert(message.at_ns);
         let after_ns = message.at_ns.saturating_sub(first_ns);
         let number = self.numbers.of(message);
-        // The draws of all rules are for who asked it in the trace.
+        // All rules draw for the original client.
         let client = message.client().ip();
         let mut current = CurrentMessage { message: *message, number, is_changed: false };
         let Self { plan, tally, bytes, spare, .. } = self;
         for (index, rule) in plan.rules.iter().enumerate() {
             let draws = Draws::new(plan.seed, index);
-            let drawn = |purpose| match rule.by {
-                By::Client => draws.by_address(purpose, client),
-                By::Query => draws.by_number(purpose, number),
+            let draw = |purpose| match rule.by {
+                DrawPer::Client => draws.by_address(purpose, client),
+                DrawPer::Query => draws.by_number(purpose, number),
             };
-            let seen =
+            let so_far =
                 Message { bytes: if current.is_changed { bytes.as_slice() } else { message.bytes }, ..current.message };
-            let is_meant =
-                rule.when.holds(&seen, after_ns) && (rule.share >= 1.0 || unit(drawn(Purpose::Rule)) < rule.share);
+            let applies =
+                rule.when.matches(&so_far, after_ns) && (rule.share >= 1.0 || unit(draw(Purpose::Rule)) < rule.share);
             match &rule.action {
-                Action::Drop if is_meant => {
+                Action::Drop if applies => {
                     tally.left_out[index] += 1;
                     return None;
                 }
-                Action::Keep if !is_meant => {
+                Action::Keep if !applies => {
                     tally.left_out[index] += 1;
                     return None;
                 }
-                Action::Change(changes) if is_meant => {
-                    let mut hand = RuleContext { draws, drawn: &drawn, tally, bytes, spare };
-                    hand.change(changes, &mut current);
+                Action::Change(changes) if applies => {
+                    let mut context = RuleContext { draws, draw: &draw, tally, bytes, spare };
+                    context.change(changes, &mut current);
                 }
                 Action::Drop | Action::Keep | Action::Change(_) => {}
             }
@@ -129,7 +121,7 @@ impl Mutator {
         Some(Message { at_ns, bytes, ..current.message })
     }
 
-    /// What became of the messages so far.
+    /// The counts so far.
     #[must_use]
     pub const fn tally(&self) -> &MutationTally {
         &self.tally
@@ -142,19 +134,19 @@ impl Mutator {
     }
 }
 
-/// The time of a message in the pace of the plan; what is beyond all times is the first or the last one.
+/// The new time of a message. Results out of range become the first or the last possible time.
 fn time(at_ns: u64, first_ns: u64, plan: &Plan) -> u64 {
     let after = i128::from(at_ns) - i128::from(first_ns);
-    // A whole pace is kept to the nanosecond; another one too, as long as a trace is shorter than a hundred days.
+    // Exact at speed 1. At other speeds it is exact to the nanosecond for traces shorter than a hundred days.
     let after = if plan.speed == 1.0 { after } else { (after as f64 / plan.speed).round() as i128 };
     let at = i128::from(first_ns).saturating_add(after).saturating_add(i128::from(plan.shift_ns));
     u64::try_from(at.max(0)).unwrap_or(u64::MAX)
 }
 
-/// One rule at work on one message.
+/// The application of one rule to one message.
 struct RuleContext<'h> {
     draws: Draws,
-    drawn: &'h dyn Fn(Purpose) -> u64,
+    draw: &'h dyn Fn(Purpose) -> u64,
     tally: &'h mut MutationTally,
     bytes: &'h mut Vec<u8>,
     spare: &'h mut Vec<u8>,
@@ -164,12 +156,12 @@ impl RuleContext<'_> {
     fn change(&mut self, changes: &Changes, current: &mut CurrentMessage<'_>) {
         let is_response = current.message.is_response();
         self.transport(&changes.transports, current);
-        self.places(changes, current, is_response);
+        self.endpoints(changes, current, is_response);
         if is_response {
             return;
         }
         if let Some(name) = &changes.name {
-            self.rebuild(current, |hand, query, current| hand.name(name, query, current.number));
+            self.rebuild(current, |context, query, current| context.name(name, query, current.number));
         }
         self.numbers(changes, current);
         self.header(changes, current);
@@ -178,7 +170,7 @@ impl RuleContext<'_> {
             || !changes.remove_options.is_empty()
             || !changes.add_options.is_empty()
         {
-            self.rebuild(current, |hand, query, current| hand.edns(changes, query, current));
+            self.rebuild(current, |context, query, current| context.edns(changes, query, current));
         }
     }
 
@@ -186,19 +178,19 @@ impl RuleContext<'_> {
         if shares.is_empty() {
             return;
         }
-        let drawn = unit((self.drawn)(Purpose::Transport));
+        let draw = unit((self.draw)(Purpose::Transport));
         let mut up_to = 0.0;
         for &(transport, share) in shares {
             up_to += share;
-            // What sums of shares lose to rounding belongs to the last one, if they are all.
-            if drawn < up_to || up_to > 1.0 - 1e-9 {
+            // If the shares add up to 1, the last one gets what rounding leaves.
+            if draw < up_to || up_to > 1.0 - 1e-9 {
                 current.message.transport = transport;
                 return;
             }
         }
     }
 
-    fn places(&self, changes: &Changes, current: &mut CurrentMessage<'_>, is_response: bool) {
+    fn endpoints(&self, changes: &Changes, current: &mut CurrentMessage<'_>, is_response: bool) {
         let message = &mut current.message;
         let (client, server) = match is_response {
             true => (&mut message.destination, &mut message.source),
@@ -206,7 +198,7 @@ impl RuleContext<'_> {
         };
         if let Some(change) = changes.client {
             let count = change.count.map_or(change.prefix.host_count(), u128::from);
-            let number = below((self.drawn)(Purpose::Client), count);
+            let number = scale((self.draw)(Purpose::Client), count);
             *client = SocketAddr::new(change.prefix.host(number), client.port());
         }
         if let Some((address, port)) = changes.server {
@@ -214,12 +206,12 @@ impl RuleContext<'_> {
         }
     }
 
-    /// Type and class, where they stand.
+    /// Changes type and class in place.
     fn numbers(&mut self, changes: &Changes, current: &mut CurrentMessage<'_>) {
         if changes.qtype.is_none() && changes.qclass.is_none() {
             return;
         }
-        let bytes = self.own(current);
+        let bytes = self.owned_bytes(current);
         let has_question = bytes[4..6] != [0, 0];
         let Some(end) = FirstQuestion::read(bytes).ok().filter(|_| has_question).map(|question| question.end()) else {
             self.tally.unreadable += 1;
@@ -233,7 +225,7 @@ impl RuleContext<'_> {
         }
     }
 
-    /// Flags and ID, where they stand (RFC 1035 4.1.1, RFC 4035 3.2).
+    /// Changes flags and ID in place (RFC 1035 4.1.1, RFC 4035 3.2).
     fn header(&mut self, changes: &Changes, current: &mut CurrentMessage<'_>) {
         let flags = [
             (changes.recursion_desired, 2, 0x01),
@@ -242,7 +234,7 @@ impl RuleContext<'_> {
         ];
         for (wanted, at, bit) in flags {
             if let Some(wanted) = wanted {
-                let byte = &mut self.own(current)[at];
+                let byte = &mut self.owned_bytes(current)[at];
                 *byte = if wanted { *byte | bit } else { *byte & !bit };
             }
         }
@@ -252,11 +244,11 @@ impl RuleContext<'_> {
             Some(IdChange::Fixed(id)) => id,
             None => return,
         };
-        self.own(current)[..2].copy_from_slice(&id.to_be_bytes());
+        self.owned_bytes(current)[..2].copy_from_slice(&id.to_be_bytes());
     }
 
-    /// The bytes of the message, to be changed.
-    fn own(&mut self, current: &mut CurrentMessage<'_>) -> &mut Vec<u8> {
+    /// Returns the bytes of the message for a change.
+    fn owned_bytes(&mut self, current: &mut CurrentMessage<'_>) -> &mut Vec<u8> {
         if !current.is_changed {
             self.bytes.clear();
             self.bytes.extend_from_slice(current.message.bytes);
@@ -265,7 +257,7 @@ impl RuleContext<'_> {
         self.bytes
     }
 
-    /// Takes the query apart, changes it and puts it together; what cannot be done is counted, and the query stays.
+    /// Parses the query, changes it and composes it again. If that is impossible, it is counted and the query stays.
     fn rebuild(
         &mut self,
         current: &mut CurrentMessage<'_>,
@@ -301,7 +293,7 @@ impl RuleContext<'_> {
             None => {}
         }
         if let Some(share) = changes.dnssec_ok {
-            let is_wanted = unit((self.drawn)(Purpose::DnssecOk)) < share;
+            let is_wanted = unit((self.draw)(Purpose::DnssecOk)) < share;
             if is_wanted || query.edns.is_some() {
                 query.edns_mut().set_dnssec_ok(is_wanted);
             }
@@ -310,7 +302,7 @@ impl RuleContext<'_> {
             let replaced = changes.add_options.iter().map(OptionToAdd::code);
             changes.remove_options.iter().copied().chain(replaced).for_each(|code| edns.remove(code));
         }
-        // Padding fills up what is there with all others (RFC 7830 3).
+        // Padding comes last, because it depends on the size of all others (RFC 7830 3).
         let is_padding = |option: &&OptionToAdd| matches!(option, OptionToAdd::Padding(_));
         let others = changes.add_options.iter().filter(|option| !is_padding(option));
         for option in others.chain(changes.add_options.iter().filter(is_padding)) {

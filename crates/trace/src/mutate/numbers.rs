@@ -1,4 +1,4 @@
-//! Which query of the trace a message belongs to: queries are counted, and a response has the number of its query.
+//! Numbers the queries of a trace. A response gets the number of its query.
 
 use crate::limits::UNANSWERED_MAX;
 use crate::message::Message;
@@ -11,10 +11,10 @@ type Question = (SocketAddr, SocketAddr, u16);
 #[derive(Debug, Default)]
 pub(super) struct Numbers {
     next: u64,
-    /// Whether responses are asked for: otherwise nothing is kept.
+    /// Whether numbers of responses are needed. Otherwise nothing is stored.
     are_kept: bool,
     unanswered: BTreeMap<Question, u64>,
-    /// The same, oldest first; some of them asked again since.
+    /// The same, oldest first. Some may have been reused since.
     order: VecDeque<(Question, u64)>,
 }
 
@@ -23,8 +23,8 @@ impl Numbers {
         Self { are_kept, ..Self::default() }
     }
 
-    /// The number of a query, counted from zero; of a response that of the query, and if that is unknown the number
-    /// of the next one.
+    /// The number of a query, from 0. A response gets the number of its query or, if that is unknown, of the next
+    /// query.
     pub(super) fn of(&mut self, message: &Message<'_>) -> u64 {
         let id = u16::from_be_bytes([message.bytes[0], message.bytes[1]]);
         let question = (message.client(), message.server(), id);
@@ -73,7 +73,7 @@ mod tests {
         assert_eq!(number(&mut numbers, 1, bytes(7, true)), 0);
         assert_eq!(number(&mut numbers, 2, bytes(7, true)), 2);
         assert_eq!(number(&mut numbers, 3, bytes(7, true)), 3);
-        // Asked again, it is another query.
+        // The same question again is another query.
         assert_eq!(number(&mut numbers, 1, bytes(7, false)), 3);
         assert_eq!(number(&mut numbers, 1, bytes(7, true)), 3);
     }

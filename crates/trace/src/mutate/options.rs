@@ -1,4 +1,4 @@
-//! EDNS options that are put into queries.
+//! EDNS options to add to queries.
 
 use super::draw::{Draws, Purpose};
 use crate::prefix::Prefix;
@@ -7,27 +7,27 @@ use std::net::IpAddr;
 use std::str::FromStr;
 use wire::parse::edns::code;
 
-/// An option to put in.
+/// An option to add.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum OptionToAdd {
-    /// Asks for the server's identifier (RFC 5001).
+    /// Requests the server identifier (RFC 5001).
     Nsid,
-    /// A client cookie (RFC 7873 4.1): this one, or one for each client.
+    /// A client cookie (RFC 7873 4.1): this one, or one per client.
     Cookie(Option<[u8; 8]>),
     /// A client subnet (RFC 7871): this one, or that of the client.
     ClientSubnet(Option<Prefix>),
-    /// Fills the message up to a multiple of so many bytes (RFC 7830, RFC 8467 4.1).
+    /// Pads the message to a multiple of this size (RFC 7830, RFC 8467 4.1).
     Padding(u16),
-    /// Any other.
+    /// Any other option.
     Other {
         /// Its code.
         code: u16,
-        /// What is in it.
+        /// Its contents.
         bytes: Vec<u8>,
     },
 }
 
-/// Bits that tell a client's subnet (RFC 7871 11.1).
+/// Length of a client subnet for IPv4 and IPv6 (RFC 7871 11.1).
 const SUBNET_BITS: [u8; 2] = [24, 56];
 
 impl OptionToAdd {
@@ -43,7 +43,7 @@ impl OptionToAdd {
         }
     }
 
-    /// Bytes that it takes at most, code and length among them.
+    /// Its largest size, including code and length.
     pub(super) fn bytes_max(&self) -> usize {
         4 + match self {
             Self::Nsid => 0,
@@ -54,7 +54,7 @@ impl OptionToAdd {
         }
     }
 
-    /// What is in it, for a message of so many bytes with everything but this option.
+    /// Its contents, for a message of this size without the option.
     pub(super) fn bytes(&self, draws: Draws, client: IpAddr, message_bytes: usize) -> Vec<u8> {
         match self {
             Self::Nsid => Vec::new(),
@@ -73,17 +73,17 @@ impl OptionToAdd {
     }
 }
 
-/// FAMILY, SOURCE PREFIX-LENGTH, SCOPE PREFIX-LENGTH zero, ADDRESS as far as the prefix goes (RFC 7871 6).
+/// FAMILY, SOURCE PREFIX-LENGTH, SCOPE PREFIX-LENGTH 0, and ADDRESS (RFC 7871 6).
 fn subnet_bytes(subnet: Prefix) -> Vec<u8> {
     let family = if subnet.address().is_ipv4() { 1 } else { 2 };
     [&[0, family, subnet.length(), 0], subnet.to_bytes().as_slice()].concat()
 }
 
 impl FromStr for OptionToAdd {
-    /// What would have been right.
+    /// What is expected instead.
     type Err = &'static str;
 
-    /// Reads `nsid`, `cookie`, `cookie=BASE16`, `ecs=client`, `ecs=PREFIX`, `padding=BYTES`, `CODE` or `CODE=BASE16`.
+    /// Parses `nsid`, `cookie`, `cookie=HEX`, `ecs=client`, `ecs=PREFIX`, `padding=BYTES`, `CODE` or `CODE=HEX`.
     fn from_str(text: &str) -> Result<Self, &'static str> {
         let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
         let bytes = |text: &str| HEXLOWER_PERMISSIVE.decode(text.as_bytes()).map_err(|_| "write bytes in hex");
@@ -110,10 +110,10 @@ impl FromStr for OptionToAdd {
     }
 }
 
-/// The code of an option by its number, or by the names that [`OptionToAdd`] has and `keepalive`.
+/// Parses the code of an option: a number, a name of [`OptionToAdd`], or `keepalive`.
 #[must_use]
-pub fn option_code(word: &str) -> Option<u16> {
-    match word {
+pub fn option_code(text: &str) -> Option<u16> {
+    match text {
         "nsid" => Some(code::NSID),
         "ecs" => Some(code::CLIENT_SUBNET),
         "cookie" => Some(code::COOKIE),
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_read_and_made() {
+    fn options_are_parsed_and_built() {
         assert!(bytes("nsid").is_empty());
         assert_eq!(bytes("cookie=0011223344556677"), [0, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77]);
         assert_eq!(bytes("cookie").len(), 8);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_option_is_refused() {
+    fn invalid_options_are_refused() {
         for wrong in ["", "nsid=1", "cookie=00", "ecs=x", "padding", "padding=0", "padding=5000", "70000", "65001=0"] {
             assert!(wrong.parse::<OptionToAdd>().is_err(), "{wrong}");
         }

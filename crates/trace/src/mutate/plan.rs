@@ -1,4 +1,4 @@
-//! What is to be changed: rules in their order, each for the messages that it describes.
+//! The plan of changes: rules in their order, each with the messages to which it applies.
 
 use super::options::OptionToAdd;
 use super::template::Template;
@@ -9,16 +9,16 @@ use std::fmt;
 use std::net::IpAddr;
 use wire::{Class, Name, Opcode, Rcode, Rtype};
 
-/// What becomes of a trace.
+/// A plan.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plan {
-    /// The same seed draws the same.
+    /// The random seed.
     pub seed: u64,
-    /// How much faster time goes, counted from the first message: 2 halves all distances.
+    /// Times since the first message are divided by this.
     pub speed: f64,
-    /// By how much all times are later, in nanoseconds.
+    /// Added to all times, in nanoseconds.
     pub shift_ns: i64,
-    /// Applied one after the other; each sees what those before it made of a message.
+    /// The rules. Each sees the result of the rules before it.
     pub rules: Vec<Rule>,
 }
 
@@ -28,89 +28,89 @@ impl Default for Plan {
     }
 }
 
-/// What is done with messages of a kind.
+/// A rule.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Rule {
-    /// Which messages it is for.
+    /// The messages to which it applies.
     pub when: When,
-    /// For which share of them, 0 to 1.
+    /// The share of these messages, from 0 to 1.
     pub share: f64,
-    /// What is drawn for the share.
-    pub by: By,
-    /// What is done.
+    /// Whether the share is drawn per client or per query.
+    pub by: DrawPer,
+    /// The action.
     pub action: Action,
 }
 
 impl Default for Rule {
     fn default() -> Self {
-        Self { when: When::default(), share: 1.0, by: By::Client, action: Action::Change(Box::default()) }
+        Self { when: When::default(), share: 1.0, by: DrawPer::Client, action: Action::Change(Box::default()) }
     }
 }
 
-/// What shares are shares of.
+/// How shares are drawn.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum By {
-    /// Of clients: all messages of one fare alike.
+pub enum DrawPer {
+    /// Per client: all its messages get the same result.
     #[default]
     Client,
-    /// Of queries: each fares for itself, and its response with it.
+    /// Per query: its response gets the same result.
     Query,
 }
 
-/// What is done with the messages that a rule is for.
+/// Action of a rule.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Action {
-    /// They are left out.
+    /// Removes the messages.
     Drop,
-    /// All others are left out.
+    /// Removes all other messages.
     Keep,
-    /// They are changed.
+    /// Changes the messages.
     Change(Box<Changes>),
 }
 
-/// Which messages: all that every condition holds for. A list holds if one of it does, an empty one always.
+/// Conditions of a rule. All must hold. A list holds if one of its values does, or if it is empty.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct When {
-    /// Only responses, or only what is none.
+    /// Only responses (true), or only other messages (false).
     pub responses: Option<bool>,
-    /// Over what.
+    /// The transport.
     pub transports: Vec<Transport>,
-    /// Who asks.
+    /// The client.
     pub clients: Vec<Prefix>,
-    /// Who is asked.
+    /// The server.
     pub servers: Vec<Prefix>,
-    /// At or below which names the first question is.
+    /// The name of the first question, or a name above it.
     pub names: Vec<Name>,
-    /// Of which type it is.
+    /// The type of the first question.
     pub qtypes: Vec<Rtype>,
-    /// What is asked for.
+    /// The opcode.
     pub opcodes: Vec<Opcode>,
-    /// Of responses how they ended; no query has one.
+    /// The RCODE of a response. Never holds for a query.
     pub rcodes: Vec<Rcode>,
-    /// Whether there is EDNS.
+    /// Whether the message has EDNS.
     pub edns: Option<bool>,
-    /// Whether DNSSEC is wanted.
+    /// Whether DO is set.
     pub dnssec_ok: Option<bool>,
-    /// Not earlier than so long after the first message.
+    /// Smallest time since the first message.
     pub from_ns: u64,
-    /// Earlier than so long after the first message.
+    /// Time since the first message from which on the condition does not hold.
     pub until_ns: Option<u64>,
 }
 
-/// What is changed. Transport, client and server are changed in queries and responses, the rest in queries only.
+/// Changes. Transport, client and server change in queries and responses, the rest only in queries.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Changes {
-    /// Which share of them goes over what, drawn for the rule's clients or queries; the others stay.
+    /// Shares of the rule's clients or queries that move to another transport. The others stay.
     pub transports: Vec<(Transport, f64)>,
-    /// Who asks.
+    /// The client.
     pub client: Option<ClientChange>,
-    /// Who is asked, and where the port is none at the port that was asked.
+    /// The server. Without a port, the old port stays.
     pub server: Option<(IpAddr, Option<u16>)>,
-    /// What is asked for.
+    /// The name of the question.
     pub name: Option<NameChange>,
-    /// Its type.
+    /// The type of the question.
     pub qtype: Option<Rtype>,
-    /// Its class.
+    /// The class of the question.
     pub qclass: Option<Class>,
     /// RD.
     pub recursion_desired: Option<bool>,
@@ -118,77 +118,77 @@ pub struct Changes {
     pub authentic_data: Option<bool>,
     /// CD.
     pub checking_disabled: Option<bool>,
-    /// Which share wants DNSSEC; the others do not. It brings EDNS with it.
+    /// The share with DO. It is cleared for the others. Setting DO adds EDNS.
     pub dnssec_ok: Option<f64>,
-    /// EDNS itself.
+    /// EDNS.
     pub edns: Option<EdnsChange>,
-    /// Codes of options that are taken away.
+    /// Codes of options to remove.
     pub remove_options: Vec<u16>,
-    /// Options that are put in, instead of those of the same code. They bring EDNS with them.
+    /// Options to add. They replace options of the same code, and add EDNS.
     pub add_options: Vec<OptionToAdd>,
     /// The ID.
     pub id: Option<IdChange>,
 }
 
-/// Which client another one becomes: the same always, while `count` and `prefix` are the same.
+/// Maps clients to other clients. The mapping depends only on `count`, `prefix` and the seed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClientChange {
-    /// Where all of them are.
+    /// The prefix of the new clients.
     pub prefix: Prefix,
-    /// How many there are at most; as many as the prefix has otherwise.
+    /// The largest number of clients. By default as many as the prefix has.
     pub count: Option<u64>,
 }
 
-/// Another name.
+/// Change of a name.
 #[derive(Clone, PartialEq, Debug)]
 pub enum NameChange {
-    /// The labels at the end are replaced where the name is at or below them.
+    /// Replaces the end of names that are at or below `from`.
     Suffix {
-        /// By which.
+        /// The old end.
         from: Name,
-        /// For which.
+        /// The new end.
         to: Name,
     },
-    /// It is made.
+    /// Makes a new name.
     Template(Template),
 }
 
-/// EDNS (RFC 6891).
+/// Change of EDNS (RFC 6891).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EdnsChange {
-    /// The requestor's payload size; EDNS is put in where there is none.
+    /// Sets the payload size. Adds EDNS if it is missing.
     Payload(u16),
-    /// It is taken away, with all options.
+    /// Removes EDNS with all options.
     Remove,
 }
 
-/// IDs of queries.
+/// Change of the ID of queries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IdChange {
-    /// Drawn.
+    /// A random ID.
     Random,
-    /// The number of the query, from zero, as far as it fits.
+    /// The number of the query, from 0, modulo 2^16.
     Count,
-    /// This one.
+    /// This ID.
     Fixed(u16),
 }
 
-/// A plan that cannot be carried out; rules are counted from one.
+/// An invalid plan. Rules are counted from 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PlanError {
-    /// Time does not go so fast.
+    /// The speed is out of range.
     Speed,
     /// There are more rules than [`RULES_MAX`].
     Rules,
-    /// A condition of the rule has more than [`CONDITIONS_MAX`] words.
+    /// A condition of the rule has more than [`CONDITIONS_MAX`] values.
     Conditions(usize),
-    /// A share is none of 0 to 1.
+    /// A share is not between 0 and 1.
     Share(usize),
-    /// Shares of transports are more than 1 together.
+    /// The shares of transports add up to more than 1.
     Transports(usize),
-    /// There are no clients, or more than the prefix has.
+    /// The number of clients is zero, or larger than the prefix.
     Clients(usize),
-    /// Bytes of all options that are put in are more than a message has.
+    /// The options to add exceed the size of a message.
     Options(usize),
 }
 
@@ -219,9 +219,9 @@ impl Plan {
         self.rules.iter().enumerate().try_for_each(|(index, rule)| rule.check(index + 1))
     }
 
-    /// Whether something is drawn for single queries: then responses are held against their queries.
+    /// Whether a draw is per query. Then responses are matched to their queries.
     pub(super) fn draws_for_queries(&self) -> bool {
-        self.rules.iter().any(|rule| rule.by == By::Query)
+        self.rules.iter().any(|rule| rule.by == DrawPer::Query)
     }
 }
 
@@ -240,7 +240,7 @@ impl Rule {
         if !transports.clone().chain(changes.dnssec_ok).chain([self.share]).all(is_share) {
             return Err(PlanError::Share(number));
         }
-        // Tenths are no binary fractions: their sum may be a little more.
+        // Decimal fractions are not exact in binary, so the sum may be slightly larger.
         if transports.sum::<f64>() > 1.0 + 1e-9 {
             return Err(PlanError::Transports(number));
         }

@@ -1,31 +1,31 @@
-//! A query taken apart where its name or its EDNS changes, and put together again.
+//! A query that is parsed and composed again, to change its name or its EDNS.
 
 use crate::extent;
 use crate::limits::MESSAGE_BYTES_MAX;
 use wire::parse::{Header, RecordView, Section};
 use wire::{Name, Rtype};
 
-/// UDP payload size of EDNS that is put in (DNS flag day 2020).
+/// Payload size of added EDNS (DNS flag day 2020).
 const PAYLOAD: u16 = 1_232;
 
-/// One question, its records, its EDNS.
+/// A query: one question, its records, its EDNS.
 #[derive(Debug)]
 pub(super) struct Query {
     header: Header,
-    /// The name of the question; the wire form.
+    /// QNAME in wire form.
     pub(super) qname: Vec<u8>,
     /// QTYPE and QCLASS.
     numbers: [u8; 4],
-    /// The records before OPT, and those behind it; names in them are whole.
+    /// Records before OPT and after it, with decompressed names.
     before: Vec<u8>,
-    behind: Vec<u8>,
+    trailing: Vec<u8>,
     /// The OPT record.
     pub(super) edns: Option<Edns>,
-    /// What the sender put behind the last record.
+    /// Bytes after the last record.
     extra: Vec<u8>,
 }
 
-/// What an OPT record says.
+/// The contents of an OPT record.
 #[derive(Debug)]
 pub(super) struct Edns {
     pub(super) payload: u16,
@@ -48,7 +48,7 @@ impl Edns {
         self.ttl = if is_set { self.ttl | Self::DNSSEC_OK } else { self.ttl & !Self::DNSSEC_OK };
     }
 
-    /// Takes all options of a code away.
+    /// Removes all options of a code.
     pub(super) fn remove(&mut self, code: u16) {
         let mut at = 0;
         while let Some(&[a, b, c, d]) = self.options.get(at..).and_then(<[u8]>::first_chunk::<4>) {
@@ -69,7 +69,7 @@ impl Edns {
 }
 
 impl Query {
-    /// Takes a message apart; `None` when it is malformed, or has not one question, or several OPT records.
+    /// Parses a message. `None` if it is malformed, does not have one question, or has several OPT records.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let (message, extra) = extent::parse(bytes)?;
         let mut questions = message.questions();
@@ -81,7 +81,7 @@ impl Query {
             qname: question.qname.as_bytes().to_vec(),
             numbers: [a, b, c, d],
             before: Vec::new(),
-            behind: Vec::new(),
+            trailing: Vec::new(),
             edns: None,
             extra: extra.to_vec(),
         };
@@ -93,22 +93,22 @@ impl Query {
                     query.edns = Some(Edns { payload: edns.payload, ttl: record.ttl, options: edns.options.to_vec() });
                     continue;
                 }
-                // RFC 8945 5.1, RFC 2931 3.1: signatures over the message stand last, behind an OPT that is put in too.
+                // RFC 8945 5.1, RFC 2931 3.1: signatures come last, also after an added OPT.
                 let is_last = matches!(record.rtype, Rtype::TSIG | Rtype::SIG) && section == Section::Additional;
-                let out = if query.edns.is_some() || is_last { &mut query.behind } else { &mut query.before };
+                let out = if query.edns.is_some() || is_last { &mut query.trailing } else { &mut query.before };
                 push(&record, out)?;
             }
         }
         Some(query)
     }
 
-    /// Bytes that it has now.
+    /// Current size.
     pub(super) fn byte_count(&self) -> usize {
         let edns = self.edns.as_ref().map_or(0, |edns| 11 + edns.options.len());
-        12 + self.qname.len() + 4 + self.before.len() + self.behind.len() + edns + self.extra.len()
+        12 + self.qname.len() + 4 + self.before.len() + self.trailing.len() + edns + self.extra.len()
     }
 
-    /// Puts it together; false, and nothing is written, when it is longer than a message.
+    /// Composes the message. Returns false and writes nothing if it is too long.
     pub(super) fn write(&self, out: &mut Vec<u8>) -> bool {
         if self.byte_count() > MESSAGE_BYTES_MAX {
             return false;
@@ -119,7 +119,7 @@ impl Query {
         out.extend_from_slice(&self.numbers);
         out.extend_from_slice(&self.before);
         if let Some(edns) = &self.edns {
-            // RFC 6891 6.1.2: the root, the size for a class, flags for a TTL.
+            // RFC 6891 6.1.2: root name, payload size in the class, flags in the TTL.
             out.push(0);
             out.extend_from_slice(&Rtype::OPT.0.to_be_bytes());
             out.extend_from_slice(&edns.payload.to_be_bytes());
@@ -127,12 +127,12 @@ impl Query {
             out.extend_from_slice(&(edns.options.len() as u16).to_be_bytes());
             out.extend_from_slice(&edns.options);
         }
-        out.extend_from_slice(&self.behind);
+        out.extend_from_slice(&self.trailing);
         out.extend_from_slice(&self.extra);
         true
     }
 
-    /// Puts EDNS in where there is none, and counts it.
+    /// Adds EDNS if it is missing.
     pub(super) fn edns_mut(&mut self) -> &mut Edns {
         if self.edns.is_none() {
             self.header.counts[Section::Additional as usize] += 1;
@@ -140,27 +140,27 @@ impl Query {
         self.edns.get_or_insert_default()
     }
 
-    /// Takes EDNS away.
+    /// Removes EDNS.
     pub(super) fn remove_edns(&mut self) {
         if self.edns.take().is_some() {
             self.header.counts[Section::Additional as usize] -= 1;
         }
     }
 
-    /// Replaces the labels at the end of the name; `None` when it becomes too long. A name that has others stays.
+    /// Replaces the end of the name. Other names stay. `None` if the result is too long.
     pub(super) fn replace_suffix(&self, from: &Name, to: &Name) -> Option<Vec<u8>> {
         let qname = wire::NameRef::from_checked(&self.qname);
         if !qname.is_at_or_below(from.as_ref()) {
             return Some(self.qname.clone());
         }
-        // Names that are equal have the same length.
-        let kept = &self.qname[..self.qname.len() - from.as_bytes().len()];
-        let name = [kept, to.as_bytes()].concat();
+        // Equal names have the same length.
+        let prefix = &self.qname[..self.qname.len() - from.as_bytes().len()];
+        let name = [prefix, to.as_bytes()].concat();
         (name.len() <= wire::limits::NAME_BYTES_MAX).then_some(name)
     }
 }
 
-/// Writes a record, its names whole.
+/// Writes a record with decompressed names.
 fn push(record: &RecordView<'_>, out: &mut Vec<u8>) -> Option<()> {
     out.extend_from_slice(record.owner.as_bytes());
     out.extend_from_slice(&record.rtype.0.to_be_bytes());
@@ -168,7 +168,7 @@ fn push(record: &RecordView<'_>, out: &mut Vec<u8>) -> Option<()> {
     out.extend_from_slice(&record.ttl.to_be_bytes());
     let length_at = out.len();
     out.extend_from_slice(&[0; 2]);
-    // RFC 2136 2.4, 2.5: rdata may be empty whatever the type.
+    // RFC 2136 2.4, 2.5: in an UPDATE, rdata may be empty.
     if !record.rdata().is_empty() {
         record.rdata_canonical(out).ok()?;
     }
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_that_is_not_changed_comes_back_byte_for_byte() {
+    fn unchanged_queries_are_identical() {
         let plain = MessageBuilder::query(7, name("www.example.").as_ref(), Rtype::A);
         let signed = plain.clone().option(3, &[]).option(10, &[1; 8]);
         for built in [plain.clone(), signed, plain.edns(4096, true)] {
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_behind_the_last_record_stay_there() {
+    fn bytes_after_the_last_record_are_kept() {
         let mut bytes = MessageBuilder::query(7, name("example.").as_ref(), Rtype::AXFR).build();
         bytes.extend_from_slice(b"MS");
         let mut query = Query::read(&bytes).unwrap();
@@ -213,8 +213,8 @@ mod tests {
     }
 
     #[test]
-    fn names_are_made_whole_and_a_signature_stays_last() {
-        // An IXFR whose SOA points at the question (RFC 1995 3), signed: the key is at the question's name too.
+    fn names_are_decompressed_and_a_signature_stays_last() {
+        // A signed IXFR whose SOA points to the question (RFC 1995 3). The key is at the same name.
         let mut bytes = MessageBuilder::query(7, name("example.").as_ref(), Rtype::IXFR).build();
         bytes[9] = 1;
         bytes[11] = 1;
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_taken_away_and_put_in() {
+    fn options_are_removed_and_added() {
         let bytes = MessageBuilder::query(7, name(".").as_ref(), Rtype::NS).option(10, &[1; 8]).option(3, &[]);
         let mut query = Query::read(&bytes.option(10, &[2; 8]).build()).unwrap();
         let edns = query.edns_mut();

@@ -1,27 +1,26 @@
-//! Names that are made for queries: a pattern with places for the number of the query and for its name.
+//! Templates for names of queries, with placeholders for the number of the query and for its old name.
 
 use wire::limits::{LABEL_BYTES_MAX, NAME_BYTES_MAX};
 use wire::{Name, NameRef};
 
-/// Stand for the places while the pattern is read as a name; no pattern may have them.
+/// Bytes that replace the placeholders while the template is parsed as a name. Templates must not contain them.
 const NUMBER: u8 = 1;
 const NAME: u8 = 2;
 
-/// A pattern of names: `{n}` stands for the number of the query in the trace, counted from zero, and as labels of its
-/// own `{name}` for the name that it asks for.
+/// A template: `{n}` is the number of the query in the trace, from 0. `{name}` is the old name, as labels of its own.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Template(Vec<Part>);
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Part {
-    /// A label: the bytes between numbers, one more than there are numbers.
+    /// A label: the bytes around the numbers.
     Label(Vec<Vec<u8>>),
-    /// The name asked for.
+    /// The old name.
     Name,
 }
 
 impl std::str::FromStr for Template {
-    /// What is wrong with the pattern.
+    /// The error in the template.
     type Err = &'static str;
 
     fn from_str(pattern: &str) -> Result<Self, &'static str> {
@@ -45,7 +44,7 @@ impl std::str::FromStr for Template {
 }
 
 impl Template {
-    /// The name for a query; `None` when it would be too long (RFC 1035 2.3.4).
+    /// The name for a query. `None` if it is too long (RFC 1035 2.3.4).
     pub(super) fn fill(&self, number: u64, qname: NameRef<'_>) -> Option<Vec<u8>> {
         let number = number.to_string();
         let mut out = Vec::with_capacity(NAME_BYTES_MAX);
@@ -75,7 +74,7 @@ mod tests {
         let template: Template = pattern.parse().unwrap();
         let qname: Name = qname.parse().unwrap();
         let bytes = template.fill(number, qname.as_ref())?;
-        Some(NameRef::from_octets(&bytes).unwrap().to_string())
+        Some(NameRef::from_bytes(&bytes).unwrap().to_string())
     }
 
     #[test]
@@ -88,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_none() {
+    fn overlong_names_are_not_made() {
         let label = "a".repeat(62);
         assert_eq!(filled(&format!("{label}{{n}}"), 10, "."), None);
         assert!(filled(&format!("{label}{{n}}"), 9, ".").is_some());
@@ -98,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_that_give_no_name_are_refused() {
+    fn patterns_without_a_valid_name_are_refused() {
         for wrong in ["", "a..b", "x{name}.b", "\u{1}", "\\001.x", "a\tb"] {
             assert!(wrong.parse::<Template>().is_err(), "{wrong:?}");
         }

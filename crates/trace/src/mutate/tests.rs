@@ -1,4 +1,4 @@
-//! Plans, carried out.
+//! Tests of plans.
 
 use super::*;
 use crate::prefix::Prefix;
@@ -47,7 +47,7 @@ fn changing(changes: Changes) -> Rule {
     Rule { action: Action::Change(Box::new(changes)), ..Rule::default() }
 }
 
-fn whole(sent: &Sent) -> wire::parse::Message<'_> {
+fn parsed(sent: &Sent) -> wire::parse::Message<'_> {
     wire::parse::Message::parse(&sent.bytes).unwrap()
 }
 
@@ -60,7 +60,7 @@ fn a_plan_without_rules_changes_nothing() {
 }
 
 #[test]
-fn a_client_keeps_its_transport_and_its_responses_go_with_it() {
+fn responses_follow_the_transport_of_their_client() {
     let shares = vec![(Transport::Tcp, 0.25), (Transport::Dot, 0.25)];
     let mut mutator = mutator(vec![changing(Changes { transports: shares, ..Changes::default() })]);
     let mut counts = [0; 3];
@@ -78,8 +78,8 @@ fn a_client_keeps_its_transport_and_its_responses_go_with_it() {
 }
 
 #[test]
-fn by_query_each_fares_for_itself_and_its_response_with_it() {
-    let rule = Rule { share: 0.5, by: By::Query, action: Action::Keep, ..Rule::default() };
+fn drawing_per_query_includes_the_response() {
+    let rule = Rule { share: 0.5, by: DrawPer::Query, action: Action::Keep, ..Rule::default() };
     let mut mutator = mutator(vec![rule]);
     let mut kept = 0;
     for id in 0..1_000 {
@@ -97,23 +97,23 @@ fn by_query_each_fares_for_itself_and_its_response_with_it() {
 }
 
 #[test]
-fn each_query_has_a_name_of_its_own() {
+fn each_query_has_its_own_name() {
     let template = "q{n}.{name}".parse().unwrap();
     let name = Some(NameChange::Template(template));
     let mut mutator = mutator(vec![changing(Changes { name, id: Some(IdChange::Count), ..Changes::default() })]);
     let mut names = BTreeSet::new();
     for id in 0..300 {
         let sent = apply(&mut mutator, &query((id % 7) as u8, 9, "www.Example.")).unwrap();
-        let question = whole(&sent).question().unwrap();
+        let question = parsed(&sent).question().unwrap();
         assert_eq!(question.qname.to_string(), format!("q{id}.www.Example."));
-        assert_eq!(whole(&sent).header().id, id);
+        assert_eq!(parsed(&sent).header().id, id);
         names.insert(question.qname.to_string());
     }
     assert_eq!(names.len(), 300);
 }
 
 #[test]
-fn rules_see_what_those_before_them_made() {
+fn rules_see_the_changes_of_earlier_rules() {
     let suffix = |from: &str, to: &str| NameChange::Suffix { from: from.parse().unwrap(), to: to.parse().unwrap() };
     let first = changing(Changes { name: Some(suffix("example.com", "lab.test")), ..Changes::default() });
     let when = When { names: vec!["lab.test".parse().unwrap()], ..When::default() };
@@ -121,24 +121,24 @@ fn rules_see_what_those_before_them_made() {
     let second = Rule { when, ..changing(second) };
     let mut mutator = mutator(vec![first, second]);
     let changed = apply(&mut mutator, &query(1, 1, "www.EXAMPLE.com")).unwrap();
-    let question = whole(&changed).question().unwrap();
+    let question = parsed(&changed).question().unwrap();
     assert_eq!((question.qname.to_string().as_str(), question.qtype), ("www.lab.test.", Rtype::AAAA));
-    assert!(!whole(&changed).header().rd);
+    assert!(!parsed(&changed).header().rd);
     let other = query(1, 2, "www.example.org");
     assert_eq!(apply(&mut mutator, &other).unwrap().bytes, other.bytes);
 }
 
 #[test]
-fn edns_is_put_in_changed_and_taken_away() {
+fn edns_is_added_changed_and_removed() {
     let add_options = vec!["padding=128".parse().unwrap(), "nsid".parse().unwrap(), "ecs=client".parse().unwrap()];
     let put_in = Changes { dnssec_ok: Some(1.0), add_options, ..Changes::default() };
     let mut with = mutator(vec![changing(put_in)]);
     let changed = apply(&mut with, &query(1, 1, "www.example.")).unwrap();
-    let edns = whole(&changed).edns().unwrap();
+    let edns = parsed(&changed).edns().unwrap();
     assert!(edns.dnssec_ok && edns.payload == 1_232 && changed.bytes.len() == 128);
     assert_eq!(edns.options().map(|(code, _)| code).collect::<Vec<_>>(), [3, 8, 12]);
     assert_eq!(edns.option(8), Some(&[0, 1, 24, 0, 192, 0, 2][..]));
-    // What is put in again replaces what was there.
+    // An added option replaces the existing one.
     let again = apply(&mut with, &changed).unwrap();
     assert_eq!(again.bytes, changed.bytes);
     let smaller = Changes {
@@ -148,7 +148,7 @@ fn edns_is_put_in_changed_and_taken_away() {
         ..Changes::default()
     };
     let smaller = apply(&mut mutator(vec![changing(smaller)]), &changed).unwrap();
-    let edns = whole(&smaller).edns().unwrap();
+    let edns = parsed(&smaller).edns().unwrap();
     assert!(!edns.dnssec_ok && edns.payload == 512 && edns.options().map(|(code, _)| code).eq([8]));
     let without = Changes { edns: Some(EdnsChange::Remove), ..Changes::default() };
     let without = apply(&mut mutator(vec![changing(without)]), &changed).unwrap();
@@ -188,7 +188,7 @@ fn time_is_scaled_from_the_first_message_and_shifted() {
 }
 
 #[test]
-fn what_cannot_be_changed_stays_and_is_counted() {
+fn messages_that_cannot_be_changed_are_kept_and_counted() {
     let changes = Changes { dnssec_ok: Some(1.0), qtype: Some(Rtype::NS), ..Changes::default() };
     let mut mutator = mutator(vec![changing(changes)]);
     let malformed = Sent { bytes: vec![0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], ..query(1, 1, "a.") };
@@ -204,7 +204,7 @@ fn what_cannot_be_changed_stays_and_is_counted() {
 }
 
 #[test]
-fn plans_that_cannot_be_carried_out_are_refused() {
+fn impossible_plans_are_refused() {
     let with = |rule| Mutator::new(Plan { rules: vec![rule], ..Plan::default() }).err();
     assert_eq!(Mutator::new(Plan { speed: 0.0, ..Plan::default() }).err(), Some(PlanError::Speed));
     assert_eq!(Mutator::new(Plan { speed: f64::NAN, ..Plan::default() }).err(), Some(PlanError::Speed));
@@ -222,7 +222,7 @@ fn plans_that_cannot_be_carried_out_are_refused() {
 
 proptest! {
     #[test]
-    fn nothing_that_is_a_header_makes_it_panic(
+    fn no_header_makes_it_panic(
         bytes in prop::collection::vec(any::<u8>(), 12..80),
         fixed in any::<bool>(),
     ) {

@@ -1,4 +1,4 @@
-//! Whether a rule is for a message.
+//! Conditions of rules.
 
 use super::plan::When;
 use crate::message::Message;
@@ -7,8 +7,8 @@ use std::net::IpAddr;
 use wire::parse::{FirstQuestion, Header};
 
 impl When {
-    /// Whether every condition holds for a message that was seen so long after the first one.
-    pub(super) fn holds(&self, message: &Message<'_>, after_ns: u64) -> bool {
+    /// Whether all conditions hold for a message at this time since the first one.
+    pub(super) fn matches(&self, message: &Message<'_>, after_ns: u64) -> bool {
         let is_in = |prefixes: &[Prefix], address: IpAddr| {
             prefixes.is_empty() || prefixes.iter().any(|prefix| prefix.contains(address))
         };
@@ -18,11 +18,11 @@ impl When {
             && (self.transports.is_empty() || self.transports.contains(&message.transport))
             && is_in(&self.clients, message.client().ip())
             && is_in(&self.servers, message.server().ip())
-            && self.question_holds(message.bytes)
-            && self.rest_holds(message)
+            && self.question_matches(message.bytes)
+            && self.rest_matches(message)
     }
 
-    fn question_holds(&self, bytes: &[u8]) -> bool {
+    fn question_matches(&self, bytes: &[u8]) -> bool {
         if self.names.is_empty() && self.qtypes.is_empty() {
             return true;
         }
@@ -32,7 +32,7 @@ impl When {
             && (self.qtypes.is_empty() || self.qtypes.contains(&question.qtype))
     }
 
-    fn rest_holds(&self, message: &Message<'_>) -> bool {
+    fn rest_matches(&self, message: &Message<'_>) -> bool {
         let opcode = message.bytes[2] >> 3 & 0x0F;
         if !self.opcodes.is_empty() && !self.opcodes.iter().any(|wanted| wanted.0 == opcode) {
             return false;
@@ -56,10 +56,10 @@ mod tests {
     use crate::message::Transport;
     use wire::{MessageBuilder, Name, Opcode, Rcode, Rtype};
 
-    fn holds(when: &When, bytes: &[u8]) -> bool {
+    fn matches(when: &When, bytes: &[u8]) -> bool {
         let (client, server) = ("192.0.2.1:4000".parse().unwrap(), "[2001:db8::53]:53".parse().unwrap());
         let (source, destination) = if bytes[2] & 0x80 == 0 { (client, server) } else { (server, client) };
-        when.holds(&Message { at_ns: 0, source, destination, transport: Transport::Tcp, bytes }, 5_000)
+        when.matches(&Message { at_ns: 0, source, destination, transport: Transport::Tcp, bytes }, 5_000)
     }
 
     #[test]
@@ -86,15 +86,15 @@ mod tests {
             (When { from_ns: 5_001, ..When::default() }, false, false),
         ];
         for (when, of_query, of_response) in cases {
-            assert_eq!((holds(&when, &query), holds(&when, &response)), (of_query, of_response), "{when:?}");
+            assert_eq!((matches(&when, &query), matches(&when, &response)), (of_query, of_response), "{when:?}");
         }
-        assert!(!holds(&When { until_ns: Some(5_000), ..When::default() }, &query));
+        assert!(!matches(&When { until_ns: Some(5_000), ..When::default() }, &query));
     }
 
     #[test]
-    fn a_message_without_a_question_is_at_no_name() {
+    fn messages_without_a_question_match_no_name() {
         let empty = [0; 12];
-        assert!(!holds(&When { names: vec![Name::root()], ..When::default() }, &empty));
-        assert!(holds(&When { edns: Some(false), ..When::default() }, &empty));
+        assert!(!matches(&When { names: vec![Name::root()], ..When::default() }, &empty));
+        assert!(matches(&When { edns: Some(false), ..When::default() }, &empty));
     }
 }

@@ -1,55 +1,55 @@
-//! The messages of one file as two readers tell them, and the table of all files.
+//! Compares the messages that two readers find in a file, and writes the table of all files.
 
 use crate::fields::{FIELDS, MessageFields, NONE, field};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// How often a field was told by both, and what came of it.
+/// Results for one field.
 #[derive(Clone, Default)]
 struct Counts {
     equal: u64,
     explained: u64,
-    /// The other reader does not tell it.
+    /// The other reader does not report it.
     untold: u64,
 }
 
-/// One file.
+/// The result for one file.
 pub(crate) struct Compared {
     file: String,
     messages: usize,
     fields: Vec<Counts>,
-    /// How often fields differ for a reason: field, reason.
+    /// Number of explained differences, by field and reason.
     reasons: BTreeMap<(&'static str, &'static str), u64>,
     unexplained: Vec<String>,
 }
 
 impl Compared {
-    /// Finds each message of one reader with the other, and compares what they tell.
+    /// Matches the messages of both readers and compares their fields.
     pub(crate) fn new(path: &Path, ours: Vec<MessageFields>, theirs: Vec<MessageFields>) -> Self {
         let file = path.file_name().unwrap().to_string_lossy().into_owned();
         let (messages, fields) = (ours.len(), vec![Counts::default(); FIELDS.len()]);
         let mut compared = Self { file, messages, fields, reasons: BTreeMap::new(), unexplained: Vec::new() };
         let mut waiting: BTreeMap<String, Vec<MessageFields>> = BTreeMap::new();
-        // The last one is taken first.
+        // Reversed, because the last one is taken first.
         theirs.into_iter().rev().for_each(|fields| waiting.entry(fields.key.clone()).or_default().push(fields));
-        for told in ours {
-            let place: Vec<_> = told.key.split(' ').take(3).collect();
-            let other = waiting.get_mut(&told.key).and_then(Vec::pop);
-            match other.or_else(|| waiting.get_mut(&place.join(" ")).and_then(Vec::pop)) {
-                Some(other) => compared.add(&told, &other),
-                None => {
-                    compared.unexplained.push(format!("{}: {}: the other has no such message", compared.file, told.key))
-                }
+        for entry in ours {
+            let connection: Vec<_> = entry.key.split(' ').take(3).collect();
+            let other = waiting.get_mut(&entry.key).and_then(Vec::pop);
+            match other.or_else(|| waiting.get_mut(&connection.join(" ")).and_then(Vec::pop)) {
+                Some(other) => compared.add(&entry, &other),
+                None => compared
+                    .unexplained
+                    .push(format!("{}: {}: the other has no such message", compared.file, entry.key)),
             }
         }
-        for told in waiting.into_values().flatten() {
-            compared.unexplained.push(format!("{}: {}: the other alone has it", compared.file, told.key));
+        for entry in waiting.into_values().flatten() {
+            compared.unexplained.push(format!("{}: {}: the other alone has it", compared.file, entry.key));
         }
         compared
     }
 
-    /// What differs and no reason is known for.
+    /// Differences without a known reason.
     pub(crate) fn unexplained(&self) -> impl Iterator<Item = String> {
         self.unexplained.iter().cloned()
     }
@@ -76,10 +76,10 @@ impl Compared {
     }
 }
 
-/// Bytes of a name at most (RFC 1035 2.3.4).
+/// Longest name (RFC 1035 2.3.4).
 const NAME_BYTES_MAX: usize = 255;
 
-/// Why a field may differ.
+/// The reason why a field may differ.
 fn reason(name: &str, ours: &MessageFields, theirs: &MessageFields) -> Option<&'static str> {
     let at = field(name);
     // Two digits for each byte.
@@ -107,7 +107,7 @@ with real traffic, C-DNS is compared with the capture that it was made of, messa
 
 ";
 
-/// The page.
+/// The Markdown page.
 pub(crate) fn table(all: &[Compared]) -> String {
     let mut page = HEAD.to_owned();
     writeln!(page, "| file | messages | {} |", FIELDS.join(" | ")).unwrap();

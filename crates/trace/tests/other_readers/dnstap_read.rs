@@ -1,4 +1,4 @@
-//! What BIND's `dnstap-read` reads, of which `-y` prints YAML: a field on each line, `---` between messages.
+//! Reads dnstap with BIND's `dnstap-read -y`, which prints YAML: one field per line, `---` between messages.
 
 use crate::fields::{MessageFields, NONE};
 use crate::ours::hex;
@@ -7,15 +7,15 @@ use std::process::Command;
 use wire::Name;
 use zone::text::scan_rtype;
 
-/// RCODEs as it names them.
+/// Its names of RCODEs.
 const STATUS: [&str; 11] = [
     "NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED", "YXDOMAIN", "YXRRSET", "NXRRSET", "NOTAUTH",
     "NOTZONE",
 ];
-/// Opcodes as it names them.
+/// Its names of opcodes.
 const OPCODES: [&str; 6] = ["QUERY", "IQUERY", "STATUS", "RESERVED3", "NOTIFY", "UPDATE"];
 
-/// Every message of a file, in its order; `None` when the program is not installed.
+/// Every message of a file in order. `None` if the program is not installed.
 pub(crate) fn read(path: &Path) -> Option<Vec<MessageFields>> {
     let output = Command::new("dnstap-read").arg("-y").arg(path).output().ok()?;
     let text = String::from_utf8(output.stdout).unwrap();
@@ -23,7 +23,7 @@ pub(crate) fn read(path: &Path) -> Option<Vec<MessageFields>> {
     Some(text.split("---\n").filter(|part| part.contains("type: MESSAGE")).map(fields_of).collect())
 }
 
-/// The value behind the first `NAME:` that stands alone in front of it.
+/// The value after the first `NAME:` at the start of a line.
 fn find<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     let value = |line: &'t str| line.trim_start().strip_prefix(name)?.strip_prefix(':').map(str::trim);
     text.lines().find_map(value)
@@ -46,60 +46,60 @@ fn fields_of(text: &str) -> MessageFields {
     let flags = find(data, "flags").unwrap_or_default();
     let has = |flag: &str| u8::from(flags.split_whitespace().any(|word| word == flag));
     let transport = find(outside, "socket_protocol").unwrap_or_default().to_lowercase();
-    let place = format!("{transport} {source} {destination}");
+    let connection = format!("{transport} {source} {destination}");
     let Some(id) = find(data, "id") else {
-        // A message that it takes apart no further.
-        return MessageFields { is_malformed: true, ..MessageFields::new(place) };
+        // A message that it does not parse.
+        return MessageFields { is_malformed: true, ..MessageFields::new(connection) };
     };
-    let mut told = MessageFields::new(format!("{place} {id} {}", has("qr")));
+    let mut entry = MessageFields::new(format!("{connection} {id} {}", has("qr")));
     let time = find(outside, if is_response { "response_time" } else { "query_time" }).unwrap();
-    told.set("time", seconds(time.trim_start_matches("!!timestamp ")));
+    entry.set("time", seconds(time.trim_start_matches("!!timestamp ")));
     let known = |all: &[&str], name: &str| all.iter().position(|known| Some(*known) == find(data, name));
-    told.fields[crate::fields::field("opcode")] = known(&OPCODES, "opcode").map(|code| code.to_string());
-    told.fields[crate::fields::field("RCODE")] = known(&STATUS, "status").map(|code| code.to_string());
+    entry.fields[crate::fields::field("opcode")] = known(&OPCODES, "opcode").map(|code| code.to_string());
+    entry.fields[crate::fields::field("RCODE")] = known(&STATUS, "status").map(|code| code.to_string());
     for name in ["AA", "TC", "RD", "RA", "AD", "CD"] {
-        told.set(name, has(&name.to_lowercase()));
+        entry.set(name, has(&name.to_lowercase()));
     }
     for (ours, theirs) in [("QD", "QUESTION"), ("AN", "ANSWER"), ("NS", "AUTHORITY"), ("AR", "ADDITIONAL")] {
-        told.fields[crate::fields::field(ours)] = find(data, theirs).map(str::to_owned);
+        entry.fields[crate::fields::field(ours)] = find(data, theirs).map(str::to_owned);
     }
-    question(&mut told, data);
-    edns(&mut told, data);
-    told
+    question(&mut entry, data);
+    edns(&mut entry, data);
+    entry
 }
 
-/// Seconds since 1970 of a time such as `2017-02-03T23:47:16Z`: it tells no parts of them.
+/// Converts a time such as `2017-02-03T23:47:16Z` to seconds since 1970. It has no fractions.
 fn seconds(text: &str) -> u64 {
     let numbers: Vec<u64> =
         text.trim_end_matches('Z').split(['-', 'T', ':']).map(|part| part.parse().unwrap()).collect();
     let &[year, month, day, hour, minute, second] = &numbers[..] else { panic!("{text}") };
-    // Days of the civil calendar, years beginning in March.
+    // Days of the civil calendar, with years that start in March.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let leap_days = year / 4 - year / 100 + year / 400;
     let days = year * 365 + leap_days + (month * 153 + 2) / 5 + day - 1 - 719_468;
     ((days * 24 + hour) * 60 + minute) * 60 + second
 }
 
-/// `- 'www.example. IN A'`, below `QUESTION_SECTION:`.
-fn question(told: &mut MessageFields, data: &str) {
+/// Parses `- 'www.example. IN A'` below `QUESTION_SECTION:`.
+fn question(entry: &mut MessageFields, data: &str) {
     let line = data.split("QUESTION_SECTION:\n").nth(1).and_then(|rest| rest.lines().next());
     let line = line.unwrap_or_default().trim_start_matches([' ', '-']).trim_matches(['\'', '"']);
     let words: Vec<_> = line.split_whitespace().collect();
     let &[name, class, rtype] = &words[..] else {
-        return ["name", "type", "class"].into_iter().for_each(|name| told.set(name, NONE));
+        return ["name", "type", "class"].into_iter().for_each(|name| entry.set(name, NONE));
     };
-    told.set("name", hex(name.parse::<Name>().unwrap().as_bytes()));
-    told.set("type", scan_rtype(rtype.as_bytes()).unwrap().0);
+    entry.set("name", hex(name.parse::<Name>().unwrap().as_bytes()));
+    entry.set("type", scan_rtype(rtype.as_bytes()).unwrap().0);
     let class = ["IN", "CH", "HS"].iter().position(|known| *known == class).map(|at| [1, 3, 4][at]);
-    told.set("class", class.unwrap());
+    entry.set("class", class.unwrap());
 }
 
-fn edns(told: &mut MessageFields, data: &str) {
+fn edns(entry: &mut MessageFields, data: &str) {
     let Some(rest) = data.split("EDNS:\n").nth(1) else {
-        return ["EDNS", "size", "version", "DO"].into_iter().for_each(|name| told.set(name, NONE));
+        return ["EDNS", "size", "version", "DO"].into_iter().for_each(|name| entry.set(name, NONE));
     };
-    told.set("EDNS", "there");
-    told.set("size", find(rest, "udp").unwrap());
-    told.set("version", find(rest, "version").unwrap());
-    told.set("DO", u8::from(find(rest, "flags").unwrap().split_whitespace().any(|word| word == "do")));
+    entry.set("EDNS", "there");
+    entry.set("size", find(rest, "udp").unwrap());
+    entry.set("version", find(rest, "version").unwrap());
+    entry.set("DO", u8::from(find(rest, "flags").unwrap().split_whitespace().any(|word| word == "do")));
 }

@@ -1,4 +1,4 @@
-//! What DNSViz wrote, put into a capture without our reader or writer, so that tshark reads its messages.
+//! Converts the output of DNSViz into a capture for tshark, without our reader and writer.
 
 use data_encoding::BASE64;
 use serde_json::Value;
@@ -11,17 +11,17 @@ const UDP: u8 = 17;
 const TCP: u8 = 6;
 /// ACK and PSH (RFC 9293 3.1).
 const TCP_FLAGS: u8 = 0x18;
-/// Captures of packets that begin with IP (LINKTYPE_RAW).
+/// Captures of IP packets (LINKTYPE_RAW).
 const RAW: u32 = 101;
 
-/// Every response of the file as a packet from port 53 to port 0, at the time 0: a libpcap file.
+/// A libpcap file: every response is a packet from port 53 to port 0, at the time 0.
 pub(crate) fn capture(path: &Path) -> Vec<u8> {
     let mut text = String::new();
     flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap()).read_to_string(&mut text).unwrap();
     let read: Value = serde_json::from_str(&text).unwrap();
     let mut file = Vec::new();
     [0xA1B2_C3D4_u32, 4 << 16 | 2, 0, 0, 1 << 18, RAW].into_iter().for_each(|word| file.extend(word.to_le_bytes()));
-    // Where each stream is.
+    // Sequence number of each stream.
     let mut sequences: BTreeMap<(IpAddr, IpAddr), u32> = BTreeMap::new();
     for query in read.as_object().unwrap().values().flat_map(|zone| zone["queries"].as_array()).flatten() {
         for (server, by_client) in query["responses"].as_object().unwrap() {
@@ -38,7 +38,7 @@ pub(crate) fn capture(path: &Path) -> Vec<u8> {
                     (UDP, udp(&message))
                 };
                 let packet = ip(way, protocol, &segment);
-                // Seconds, their parts, bytes here, bytes on the way.
+                // Seconds, nanoseconds, captured bytes, original bytes.
                 [0, 0, packet.len() as u32, packet.len() as u32]
                     .into_iter()
                     .for_each(|word| file.extend(word.to_le_bytes()));
@@ -65,7 +65,7 @@ fn tcp(sequence: u32, message: &[u8]) -> Vec<u8> {
     segment
 }
 
-/// IPv4 (RFC 791 3.1), whose checksum nobody checks, or IPv6 (RFC 8200 3).
+/// IPv4 (RFC 791 3.1) with a checksum that is not verified, or IPv6 (RFC 8200 3).
 fn ip(way: (IpAddr, IpAddr), protocol: u8, payload: &[u8]) -> Vec<u8> {
     let len = payload.len() as u16;
     let (mut packet, source, destination) = match way {

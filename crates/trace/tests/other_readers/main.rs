@@ -1,6 +1,6 @@
-//! What is read, field by field, beside what others read in the same files: captures by tshark, dnstap by
-//! `dnstap-read` of BIND, what DNSViz wrote by tshark once more. The table is `docs/history/traces.md`;
-//! `CATAMARAN_REWRITE=1` writes it anew, to be read before it is kept.
+//! Compares our readers with others, field by field: captures with tshark, dnstap with BIND's `dnstap-read`, and DNSViz
+//! JSON with tshark. The table is in `docs/history/traces.md`. `CATAMARAN_REWRITE=1` writes it again; read the changes
+//! before you keep them.
 
 mod compared;
 mod dnstap_read;
@@ -16,21 +16,21 @@ use fields::MessageFields;
 use real::{captures, data};
 use std::path::Path;
 
-/// Where the table stands in the repository.
+/// The file of the table.
 const TABLE: &str = "../../docs/history/traces.md";
 
-/// Files of dnstap.
+/// dnstap files.
 const DNSTAP: [&str; 3] = ["bind-dnstap.saved.fstrm", "compactor-test.dnstap", "dsc-test.dnstap"];
-/// Responses that DNSViz wrote into JSON, each in base 64.
+/// Responses in JSON of DNSViz, each in base64.
 const DNSVIZ: &str = "dnsviz-example-authoritative.json.gz";
 
 #[test]
-fn every_field_of_every_message_is_the_one_that_others_read() {
+fn all_fields_equal_those_of_other_readers() {
     let Some(folder) = data() else { return };
     let mut all = Vec::new();
     for path in captures(&folder) {
         let Some(theirs) = tshark::read(&path) else {
-            println!("skipped: tshark is not installed");
+            skip::peer("tshark");
             return;
         };
         all.push(Compared::new(&path, ours::read(&path), theirs));
@@ -38,7 +38,7 @@ fn every_field_of_every_message_is_the_one_that_others_read() {
     for file in DNSTAP {
         let path = folder.join("traces").join(file);
         let Some(theirs) = dnstap_read::read(&path) else {
-            println!("skipped: dnstap-read is not installed");
+            skip::peer("dnstap-read");
             return;
         };
         let mut ours = ours::read(&path);
@@ -60,7 +60,7 @@ fn every_field_of_every_message_is_the_one_that_others_read() {
     assert!(std::fs::read_to_string(&path).unwrap_or_default() == table, "{} says otherwise:\n{table}", path.display());
 }
 
-/// The comparison sees what is wrong: each field of a message in turn is changed, one message is left out, one added.
+/// The comparison finds errors: it is tested with each field changed, a missing message, and an extra one.
 #[test]
 fn differences_are_reported() {
     let Some(folder) = data() else { return };

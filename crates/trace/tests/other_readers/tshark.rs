@@ -1,4 +1,4 @@
-//! What tshark reads: its PDML, in which the fields of each message stand together, as lines.
+//! Reads captures with tshark: parses the lines of its PDML, which has the fields of each message together.
 
 use crate::fields::{MessageFields, NONE};
 use std::io::{BufRead as _, BufReader};
@@ -6,12 +6,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Protocols whose fields are wanted.
+/// The protocols to print.
 const PROTOCOLS: &str = "frame ip ipv6 udp tcp dns _ws.malformed";
 
-/// Every message of a file, in its order; `None` when tshark is not installed.
+/// Every message of a file in order. `None` if tshark is not installed.
 pub(crate) fn read(path: &Path) -> Option<Vec<MessageFields>> {
-    // It does not read these.
+    // tshark does not read these compressed files.
     let unpacked = std::env::temp_dir().join(format!("catamaran-beside-{}.pcap", std::process::id()));
     let path = if path.extension().is_some_and(|extension| extension == "xz") {
         let output = Command::new("xz").arg("-dc").arg(path).output().ok()?;
@@ -48,18 +48,18 @@ pub(crate) fn read(path: &Path) -> Option<Vec<MessageFields>> {
     Some(all)
 }
 
-/// What an attribute of an element says.
+/// The value of an attribute.
 fn attribute<'l>(line: &'l str, name: &str) -> Option<&'l str> {
     let start = line.find(&format!(" {name}=\""))? + name.len() + 3;
     let len = line[start..].find('"')?;
     Some(&line[start..start + len])
 }
 
-/// A packet while its lines are read.
+/// A packet whose lines are being read.
 #[derive(Default)]
 struct Packet {
     at_ns: u64,
-    /// Source and destination; more than two where an ICMP error holds a message that was not sent.
+    /// Source and destination. There are more if an ICMP error quotes a message.
     addresses: Vec<IpAddr>,
     ports: Vec<u16>,
     is_tcp: bool,
@@ -97,7 +97,7 @@ impl Packet {
     fn finish(self) -> Vec<MessageFields> {
         let Self { at_ns, addresses, ports, is_tcp, mut messages } = self;
         let (&[source, destination], &[from, to]) = (&addresses[..], &ports[..]) else { return Vec::new() };
-        // It opens DoQ with the secrets that the file has; what is at other ports we count, and do not read.
+        // tshark decrypts DoQ with the secrets in the file. We only count messages at other ports.
         if from != 53 && to != 53 {
             return Vec::new();
         }
@@ -107,7 +107,7 @@ impl Packet {
             message.key = format!("{transport} {source} {destination} {}", message.key);
             message.set("time", at_ns);
             let is_whole = !message.is_malformed;
-            // What a whole message is not said to have it does not have.
+            // A complete message lacks the fields that tshark does not print.
             for name in ["name", "type", "class", "EDNS", "size", "version", "DO"] {
                 if is_whole {
                     message.set_first(name, NONE);
@@ -118,7 +118,7 @@ impl Packet {
     }
 }
 
-/// A field of a message.
+/// Stores a field of a message.
 fn take(message: &mut MessageFields, name: &str, show: &str, value: Option<&str>) {
     let bit = || u8::from(matches!(show, "1" | "True"));
     match name {
@@ -149,13 +149,13 @@ fn take(message: &mut MessageFields, name: &str, show: &str, value: Option<&str>
     }
 }
 
-/// A number, in base 16 when it begins so.
+/// A number, hexadecimal if it has that prefix.
 fn number(text: &str) -> u32 {
     let number = text.strip_prefix("0x").map_or_else(|| text.parse(), |digits| u32::from_str_radix(digits, 16));
     number.unwrap_or_else(|_| panic!("{text} is no number"))
 }
 
-/// Seconds since 1970 with a fraction, in nanoseconds.
+/// Converts seconds since 1970 with a fraction into nanoseconds.
 fn nanoseconds(text: &str) -> u64 {
     let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
     let fraction: u64 = format!("{fraction:0<9}").parse().unwrap();

@@ -1,15 +1,15 @@
-//! Where the real data are.
+//! The folder of the real data.
 
 use std::path::{Path, PathBuf};
 
-/// Their folder; none, said plainly, when it is absent.
+/// The folder. `None` if it is absent; the test says so.
 pub(crate) fn data() -> Option<PathBuf> {
     let named = std::env::var_os("CATAMARAN_DATA").map(PathBuf::from);
     let folder = named.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"));
     if folder.is_dir() {
         return Some(folder);
     }
-    println!("skipped: {} is absent", folder.display());
+    skip::data(folder.display());
     None
 }
 

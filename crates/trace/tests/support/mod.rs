@@ -1,4 +1,4 @@
-//! The real captures, and what tshark says of others.
+//! Real captures, and what tshark reports about files.
 
 mod data;
 
@@ -6,24 +6,24 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Every capture of the real data; none, said plainly, when it is absent.
+/// Every capture of the real data. None if it is absent; the test says so.
 pub(crate) fn captures() -> Vec<PathBuf> {
     data::data().map_or_else(Vec::new, |folder| data::captures(&folder))
 }
 
-/// Which packets of a capture tshark finds malformed, counted from one; `None` when it is not installed.
+/// Numbers of the packets that tshark finds malformed, from 1. `None` if it is not installed.
 pub(crate) fn malformed(path: &Path) -> Option<BTreeSet<u64>> {
     let mut command = Command::new("tshark");
     command.args(["-n", "-o", "tcp.desegment_tcp_streams:TRUE", "-Y", "_ws.malformed", "-T", "fields"]);
     let Ok(output) = command.args(["-e", "frame.number", "-r"]).arg(path).output() else {
-        println!("skipped: tshark is not installed");
+        skip::peer("tshark");
         return None;
     };
     assert!(output.status.success(), "{}: {}", path.display(), String::from_utf8_lossy(&output.stderr));
     Some(String::from_utf8(output.stdout).unwrap().lines().map(|line| line.parse().unwrap()).collect())
 }
 
-/// A folder that goes with the test.
+/// A temporary folder.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
@@ -40,7 +40,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What stays behind in the system's temporary folder harms nobody.
+        // A leftover temporary folder does no harm.
         let _removed = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -1,20 +1,20 @@
-//! The client: builds UPDATE messages, signs requests and checks responses. `catamaran ddns`, tests and tools use it; a
-//! server does not.
+//! The client: builds UPDATE messages, signs requests and checks responses. Used by `catamaran ddns`, tests and tools.
 
 mod response;
 pub use response::{Unverified, VerifiedResponse};
 
 use crate::algorithm::KeyAlgorithm;
+use crate::digest::Cover;
 use crate::keys::{KeyError, TsigKey};
 use crate::limits::FUDGE_S_MAX;
-use crate::mac::{Cover, Mac};
+use crate::mac::Mac;
 use crate::sign::{NoRoom, Signer};
 use wire::limits::MESSAGE_BYTES_MAX;
 use wire::name::NameRef;
 use wire::number::{Class, Opcode, Rcode, Rtype};
 use wire::parse::{Header, NameBuf, Section};
 
-/// Builds an UPDATE (RFC 2136 2). Names are not compressed. Prerequisites come before steps.
+/// Builds an UPDATE (RFC 2136 2). Names are not compressed. Add all prerequisites before the first step.
 #[derive(Clone, Debug)]
 pub struct UpdateBuilder {
     bytes: Vec<u8>,
@@ -33,7 +33,7 @@ impl UpdateBuilder {
         Self { bytes, counts: [1, 0, 0, 0] }
     }
 
-    /// Any record, well formed or not; a section does not go on once a later one was begun.
+    /// Adds any record, well formed or not. Sections must be filled in order.
     #[must_use]
     pub fn raw(
         mut self,
@@ -58,7 +58,7 @@ impl UpdateBuilder {
         self.raw(Section::PREREQUISITE, owner, (rtype, Class::ANY, 0), &[])
     }
 
-    /// The RRset must have this record, and no other than those that are named so (RFC 2136 2.4.2).
+    /// The RRset must consist of exactly the records that are required in this way (RFC 2136 2.4.2).
     #[must_use]
     pub fn require_record(self, owner: NameRef<'_>, rtype: Rtype, rdata: &[u8]) -> Self {
         self.raw(Section::PREREQUISITE, owner, (rtype, Class::IN, 0), rdata)
@@ -124,7 +124,7 @@ impl ClientKey {
     /// A key with its secret.
     ///
     /// # Errors
-    /// [`KeyError`] when the secret has no fit length.
+    /// [`KeyError`] when the secret is empty or too long.
     pub fn new(name: NameRef<'_>, algorithm: KeyAlgorithm, secret: &[u8]) -> Result<Self, KeyError> {
         TsigKey::new(name, algorithm, &[secret]).map(Self)
     }
@@ -142,7 +142,7 @@ impl ClientKey {
     /// # Errors
     /// [`NoRoom`] when the message would grow beyond 65,535 bytes.
     pub fn sign_with_fudge(&self, mut message: Vec<u8>, time_signed: u64, fudge: u16) -> Result<Vec<u8>, NoRoom> {
-        let algorithm = NameRef::from_octets(self.0.algorithm.name_bytes()).map_err(|_| NoRoom)?;
+        let algorithm = NameRef::from_bytes(self.0.algorithm.name_bytes()).map_err(|_| NoRoom)?;
         let signer = Signer {
             key_name: NameBuf::from(self.0.name()),
             algorithm: NameBuf::from(algorithm),

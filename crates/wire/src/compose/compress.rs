@@ -1,39 +1,39 @@
-//! Names sent before, for compression (RFC 1035 4.1.4).
+//! The names written so far, for compression (RFC 1035 4.1.4).
 //!
-//! A bounded table of places where a name, or the end of one, stands in the message. An entry is compared only with an
-//! end of its own length, so a name costs at most one comparison an entry, whatever the names are.
+//! A bounded table with the offsets of names and their suffixes in the message. An entry is compared only with a suffix
+//! of the same length, so a name costs at most one comparison per entry.
 
 use crate::limits::{COMPRESSION_ENTRIES_MAX, HEADER_BYTES, POINTER_TARGET_MAX};
 use crate::name::NameRef;
 use crate::words::{first_lower_word, last_word};
 
-/// Whether a pointer may lead to a name that differs in case (RFC 4343 4.1 allows it, and says what it costs).
+/// Whether a pointer may lead to a name that differs in case (RFC 4343 4.1 allows it and describes the drawbacks).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Case {
-    /// No: what the receiver reads has the bytes of the name that was written.
+    /// No: the receiver reads the exact bytes of the name.
     Kept,
-    /// Yes: the receiver may read the case of a name that was written before, say of the question.
+    /// Yes: the receiver may read the case of an earlier name, such as the question.
     Ignored,
 }
 
-/// Where names and their ends stand in the message so far.
+/// The offsets of names and their suffixes in the message so far.
 pub(super) struct SentNames {
     count: usize,
-    /// Bytes of the question's name, which stands first; 0 without a question. Most responses have no other name, so
-    /// its ends are noted when one comes that is not it.
+    /// Bytes of the question's name, which comes first; 0 without a question. Most responses have no other name, so its
+    /// suffixes are added when the first other name comes.
     qname_len: usize,
-    /// What tells most ends apart: see [`mark_of`].
-    marks: [u32; COMPRESSION_ENTRIES_MAX],
+    /// Hashes that distinguish most suffixes; see [`suffix_hash`].
+    hashes: [u32; COMPRESSION_ENTRIES_MAX],
     offsets: [u16; COMPRESSION_ENTRIES_MAX],
 }
 
 impl SentNames {
     pub(super) const fn new() -> Self {
-        let (marks, offsets) = ([0; COMPRESSION_ENTRIES_MAX], [0; COMPRESSION_ENTRIES_MAX]);
-        Self { count: 0, qname_len: 0, marks, offsets }
+        let (hashes, offsets) = ([0; COMPRESSION_ENTRIES_MAX], [0; COMPRESSION_ENTRIES_MAX]);
+        Self { count: 0, qname_len: 0, hashes, offsets }
     }
 
-    /// Forgets all, and notes that a question's name of this length stands behind the header.
+    /// Clears the table, and notes a question's name of this length after the header.
     pub(super) const fn restart(&mut self, qname_len: usize) {
         self.count = 0;
         self.qname_len = qname_len;
@@ -51,11 +51,11 @@ impl SentNames {
         self.count = count;
     }
 
-    /// The longest end of `name` that was sent: how many bytes stand before it, and where it stands in `message`.
-    /// Without one, all bytes but the root label, and `None`.
+    /// Finds the longest suffix of `name` in the message. Returns the number of bytes before the suffix, and its offset
+    /// in `message`. Without one, all bytes except the root label, and `None`.
     pub(super) fn find(&mut self, message: &[u8], name: NameRef<'_>, case: Case) -> (usize, Option<u16>) {
         let bytes = name.as_bytes();
-        // Most owners are the name of the question. The root is no longer than a pointer to it.
+        // Most owners are the name of the question. A pointer to the root would be longer than the root.
         let qname = message.get(HEADER_BYTES..HEADER_BYTES + self.qname_len).unwrap_or_default();
         if qname == bytes && bytes.len() > 1 {
             return (0, Some(HEADER_BYTES as u16));
@@ -68,9 +68,9 @@ impl SentNames {
         let (mut at, last) = (0, last_word(bytes));
         while bytes[at] != 0 {
             let end = &bytes[at..];
-            let mark = mark_of(end, last, bytes.len());
-            for (known, &offset) in self.marks[..self.count].iter().zip(&self.offsets) {
-                if *known == mark && stands_at(message, offset, end, case) {
+            let hash = suffix_hash(end, last, bytes.len());
+            for (known, &offset) in self.hashes[..self.count].iter().zip(&self.offsets) {
+                if *known == hash && is_at(message, offset, end, case) {
                     return (at, Some(offset));
                 }
             }
@@ -79,12 +79,12 @@ impl SentNames {
         (at, None)
     }
 
-    /// Remembers the ends of `name` that start within its first `literal` bytes; the name was written at `offset`.
+    /// Adds the suffixes of `name` that start within its first `literal` bytes. The name was written at `offset`.
     pub(super) fn remember(&mut self, name: NameRef<'_>, literal: usize, offset: usize) {
         let bytes = name.as_bytes();
         let (mut at, last) = (0, last_word(bytes));
         while at < literal && self.count < COMPRESSION_ENTRIES_MAX && offset + at <= POINTER_TARGET_MAX {
-            self.marks[self.count] = mark_of(&bytes[at..], last, bytes.len());
+            self.hashes[self.count] = suffix_hash(&bytes[at..], last, bytes.len());
             self.offsets[self.count] = (offset + at) as u16;
             self.count += 1;
             at += 1 + bytes[at] as usize;
@@ -92,20 +92,20 @@ impl SentNames {
     }
 }
 
-/// The length of an end of a name, and what its first bytes come to without case. `last` is the last word of the name,
-/// which has so many bytes.
+/// Hashes the length and the first word of a suffix, without case. `last` is the last word of the name, which has
+/// `byte_count` bytes.
 #[inline]
-fn mark_of(end: &[u8], last: u64, byte_count: usize) -> u32 {
-    // Odd, and its bits are as good as random: each byte has a part in the upper ones of the product.
+fn suffix_hash(end: &[u8], last: u64, byte_count: usize) -> u32 {
+    // An odd number with random bits: each byte affects the upper bits of the product.
     const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
     let mixed = first_lower_word(end, last, byte_count).wrapping_mul(MIX) >> 32;
     mixed as u32 & !0xFF | end.len() as u32
 }
 
-/// Whether the name at `offset` of the message, whose pointers are our own, is `end`.
-fn stands_at(message: &[u8], offset: u16, mut end: &[u8], case: Case) -> bool {
+/// Whether the name at `offset` of the message equals `end`. All pointers there were written by this composer.
+fn is_at(message: &[u8], offset: u16, mut end: &[u8], case: Case) -> bool {
     let mut at = offset as usize;
-    // Most that are equal are so byte for byte, and stand there whole.
+    // Most equal names are equal in case too, and uncompressed.
     if message.get(at..at + end.len()) == Some(end) {
         return true;
     }
@@ -113,7 +113,7 @@ fn stands_at(message: &[u8], offset: u16, mut end: &[u8], case: Case) -> bool {
         match message.get(at..) {
             Some([high, low, ..]) if *high >= 0xC0 => {
                 let target = usize::from(high & 0x3F) << 8 | usize::from(*low);
-                // Ours always go back; this holds even if they did not.
+                // Pointers always go back. This check bounds the loop even if one did not.
                 if target >= at {
                     return false;
                 }
@@ -121,20 +121,20 @@ fn stands_at(message: &[u8], offset: u16, mut end: &[u8], case: Case) -> bool {
             }
             Some(rest @ [len, ..]) => {
                 let len = 1 + *len as usize;
-                let (Some(label), Some((ours, behind))) = (rest.get(..len), end.split_at_checked(len)) else {
+                let (Some(label), Some((own_label, after))) = (rest.get(..len), end.split_at_checked(len)) else {
                     return false;
                 };
                 let is_same = match case {
-                    Case::Kept => label == ours,
-                    Case::Ignored => label.eq_ignore_ascii_case(ours),
+                    Case::Kept => label == own_label,
+                    Case::Ignored => label.eq_ignore_ascii_case(own_label),
                 };
                 if !is_same {
                     return false;
                 }
                 if len == 1 {
-                    return behind.is_empty();
+                    return after.is_empty();
                 }
-                (end, at) = (behind, at + len);
+                (end, at) = (after, at + len);
             }
             _ => return false,
         }
@@ -147,7 +147,7 @@ mod tests {
     use crate::name::Name;
     use proptest::prelude::*;
 
-    /// What is remembered, and how an end is found, said as plainly as can be.
+    /// A simple second implementation of the table, to compare with.
     #[derive(Default)]
     struct Plain(Vec<(Vec<u8>, u16)>);
 
@@ -163,12 +163,12 @@ mod tests {
             }
         }
 
-        /// As the receiver reads a name that was written so: the case of what a pointer leads to may be another.
+        /// The name as the receiver reads it, with the case of the name that the pointer leads to.
         fn read(&self, name: &Name, (literal, target): (usize, Option<u16>)) -> Name {
             let known = self.0.iter().find(|known| Some(known.1) == target);
             let end = known.map_or(&[0][..], |(end, _)| end);
             let bytes = [&name.as_bytes()[..literal], end].concat();
-            NameRef::from_octets(&bytes).unwrap().to_name()
+            NameRef::from_bytes(&bytes).unwrap().to_name()
         }
 
         fn find(&self, name: &Name, case: Case) -> (usize, Option<u16>) {
@@ -187,7 +187,7 @@ mod tests {
         }
     }
 
-    /// Names of few labels, so that many have an end in common; the longer ones have the same first word.
+    /// Names of few labels, so that many share a suffix. Longer ones have the same first word.
     fn names() -> impl Strategy<Value = Name> {
         let label =
             prop::sample::select(vec!["a", "A", "b", "ns1", "NS1", "Example", "example", "longlabel1", "longlabel2"]);
@@ -207,7 +207,7 @@ mod tests {
             for (name, is_kept) in &others {
                 let case = if *is_kept { Case::Kept } else { Case::Ignored };
                 let found = sent.find(&message, name.as_ref(), case);
-                // The question's name itself is looked at before all ends, also before one that differs in case.
+                // The question's name takes precedence over all suffixes, even if it differs in case.
                 let expected = if *name.as_bytes() == *qname.as_bytes() {
                     (0, Some(HEADER_BYTES as u16))
                 } else {

@@ -31,10 +31,10 @@ pub struct ZoneVersionOut {
     pub serial: Serial,
 }
 
-/// The OPT of a response. What does not fit is left out, the last options of this list first.
+/// The OPT of a response. Options that do not fit are omitted, the last ones of this list first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EdnsOut<'e> {
-    /// The largest datagram, in bytes, that this server takes.
+    /// The largest datagram, in bytes, that this server accepts.
     pub payload: u16,
     /// DO, copied from the request (RFC 3225 3).
     pub dnssec_ok: bool,
@@ -48,11 +48,11 @@ pub struct EdnsOut<'e> {
     pub expire: Option<u32>,
     /// Idle time of the connection in units of 100 ms (RFC 7828 3.1).
     pub keepalive: Option<u16>,
-    /// Extended errors, code and text (RFC 8914); the text goes before the code does.
+    /// Extended errors, code and text (RFC 8914). If there is no room, the text is omitted first.
     pub ede: [Option<(u16, &'e str)>; EDE_MAX],
-    /// The message is padded to a multiple of this many bytes (RFC 8467 4.1: 468); 0 is no padding.
+    /// Pads the message to a multiple of this many bytes (RFC 8467 4.1: 468); 0 means no padding.
     pub padding_block: u16,
-    /// Bytes that come behind what is composed, those of a TSIG record: the block holds them too.
+    /// Bytes of a TSIG record that is appended later. The padded size includes them.
     pub behind_bytes: u16,
 }
 
@@ -68,7 +68,7 @@ impl EdnsOut<'_> {
     /// Bytes of OPT without options.
     pub const FIXED_BYTES: usize = 11;
 
-    /// Bytes of OPT with all its options but padding, which takes only what is left.
+    /// Bytes of OPT with all options except padding, which takes only the rest.
     #[must_use]
     pub fn byte_count(&self) -> usize {
         let option = |len: Option<usize>| len.map_or(0, |len| 4 + len);
@@ -82,7 +82,7 @@ impl EdnsOut<'_> {
             + ede
     }
 
-    /// Writes OPT to the front of `bytes`, of which there are at least [`Self::FIXED_BYTES`], and returns its length.
+    /// Writes OPT to the start of `bytes`, which has at least [`Self::FIXED_BYTES`], and returns its length.
     pub(super) fn compose(&self, rcode: Rcode, message_bytes: usize, bytes: &mut [u8]) -> usize {
         let [payload_high, payload_low] = self.payload.to_be_bytes();
         let [type_high, type_low] = Rtype::OPT.0.to_be_bytes();
@@ -137,22 +137,22 @@ struct Options<'o> {
 }
 
 impl Options<'_> {
-    /// Puts an option in, if it fits.
+    /// Adds an option if it fits.
     fn put(&mut self, code: u16, data: &[u8], more: &[u8]) -> bool {
         let len = data.len() + more.len();
-        let (Ok(len_field), Some(place)) = (u16::try_from(len), self.bytes.get_mut(self.at..self.at + 4 + len)) else {
+        let (Ok(len_field), Some(field)) = (u16::try_from(len), self.bytes.get_mut(self.at..self.at + 4 + len)) else {
             return false;
         };
-        place[..2].copy_from_slice(&code.to_be_bytes());
-        place[2..4].copy_from_slice(&len_field.to_be_bytes());
-        place[4..4 + data.len()].copy_from_slice(data);
-        place[4 + data.len()..].copy_from_slice(more);
+        field[..2].copy_from_slice(&code.to_be_bytes());
+        field[2..4].copy_from_slice(&len_field.to_be_bytes());
+        field[4..4 + data.len()].copy_from_slice(data);
+        field[4 + data.len()..].copy_from_slice(more);
         self.at += 4 + len;
         true
     }
 
     /// Pads with zeros to a multiple of `block`, or as far as there is room (RFC 7830 3, RFC 8467 4.1);
-    /// `message_bytes` is what the message has beside this record.
+    /// `message_bytes` is the length of the message without this record.
     fn pad(&mut self, message_bytes: usize, block: usize) {
         let room = self.bytes.len() - self.at;
         if room < 4 {
@@ -160,10 +160,10 @@ impl Options<'_> {
         }
         let len = (message_bytes + self.at + 4).next_multiple_of(block) - (message_bytes + self.at + 4);
         let len = len.min(room - 4);
-        let place = &mut self.bytes[self.at..self.at + 4 + len];
-        place.fill(0);
-        place[..2].copy_from_slice(&code::PADDING.to_be_bytes());
-        place[2..4].copy_from_slice(&(len as u16).to_be_bytes());
+        let field = &mut self.bytes[self.at..self.at + 4 + len];
+        field.fill(0);
+        field[..2].copy_from_slice(&code::PADDING.to_be_bytes());
+        field[2..4].copy_from_slice(&(len as u16).to_be_bytes());
         self.at += 4 + len;
     }
 }

@@ -1,14 +1,13 @@
-//! Data to bytes: a response over a buffer of the caller's. Nothing here allocates.
+//! Composes responses in a buffer of the caller, without allocation.
 //!
-//! An RRset goes in whole or not at all; what did not fit leaves no trace. Space for OPT is reserved first and filled
-//! in by [`Composer::finish`]; TSIG is put behind what `finish` returns, so the limit given to [`Composer::new`] is
-//! what is left without it.
+//! An RRset is written completely or not at all. Space for OPT is reserved first and filled by [`Composer::finish`].
+//! TSIG is appended after `finish`, so the limit for [`Composer::new`] must exclude it.
 
-// Names sent before, and pointers to them.
+// Compression of names.
 mod compress;
 // OPT of a response.
 mod edns_out;
-// The SOA of negative responses, made ready.
+// The prepared SOA of negative responses.
 mod soa;
 pub use edns_out::{EdnsOut, ZoneVersionOut, ede};
 pub use soa::SoaForm;
@@ -20,11 +19,12 @@ use crate::parse::{Header, Reject, Request, Section};
 use crate::rdata::{Field, layout, rdata_fields};
 use compress::{Case, SentNames};
 
-/// What was to be written does not fit; nothing of it was.
+/// There is no room. Nothing was written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Full;
 
-/// Writes one response. [`Composer::start_response`], then records section by section, then [`Composer::finish`].
+/// Writes one response: call [`Composer::start_response`], then add records section by section, then
+/// [`Composer::finish`].
 pub struct Composer<'b> {
     bytes: &'b mut [u8],
     limit: usize,
@@ -32,12 +32,12 @@ pub struct Composer<'b> {
     at: usize,
     header: Header,
     rcode: Rcode,
-    /// Where the records start.
+    /// Offset of the first record.
     records_at: Mark,
     names: SentNames,
 }
 
-/// A place to return to; made by [`Composer::mark`].
+/// A position to roll back to; made by [`Composer::mark`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Mark {
     at: usize,
@@ -46,7 +46,7 @@ pub struct Mark {
 }
 
 impl<'b> Composer<'b> {
-    /// A composer over `bytes` that keeps to `limit` bytes, or to as many as there are.
+    /// A composer that writes at most `limit` bytes to `bytes`.
     #[must_use]
     pub fn new(bytes: &'b mut [u8], limit: usize) -> Self {
         let limit = limit.min(bytes.len()).min(MESSAGE_BYTES_MAX);
@@ -68,7 +68,7 @@ impl<'b> Composer<'b> {
         self.start(&request.header, question, rcode, aa);
     }
 
-    /// Starts the response to what was no request; OPT goes in when `reject.edns` is there.
+    /// Starts the response to a rejected message. It will have an OPT if `reject.edns` is set.
     pub fn start_reject(&mut self, reject: &Reject<'_>) {
         self.start(&reject.header, reject.question, reject.rcode, false);
     }
@@ -84,19 +84,18 @@ impl<'b> Composer<'b> {
             && self.put(question).is_ok()
         {
             self.header.counts[0] = 1;
-            // QTYPE and QCLASS stand behind the name.
+            // QTYPE and QCLASS follow the name.
             self.names.restart(question.len().saturating_sub(4));
         }
         self.records_at = self.mark();
     }
 
-    /// Keeps `bytes` free for what [`Composer::finish`] writes: see [`EdnsOut::byte_count`].
+    /// Reserves `bytes` for [`Composer::finish`]; see [`EdnsOut::byte_count`].
     pub const fn reserve(&mut self, bytes: usize) {
         self.reserved = bytes;
     }
 
-    /// Puts an RRset in, the same owner and type for each rdata, which is uncompressed. Sections are filled in their
-    /// order.
+    /// Adds an RRset: a record for each rdata, which must be uncompressed. Fill sections in order.
     ///
     /// # Errors
     /// [`Full`] when it does not fit; then nothing of it is in.
@@ -117,41 +116,41 @@ impl<'b> Composer<'b> {
         result
     }
 
-    /// Where things stand, to return to when what belongs together does not fit together.
+    /// The current position, to roll back to if a group of records does not fit.
     #[must_use]
     pub const fn mark(&self) -> Mark {
         Mark { at: self.at, counts: self.header.counts, names: self.names.count() }
     }
 
-    /// Takes back all that was put in since.
+    /// Removes everything added since the mark.
     pub fn rollback(&mut self, to: Mark) {
         self.at = to.at;
         self.header.counts = to.counts;
         self.names.truncate(to.names);
     }
 
-    /// Sets TC: something that the answer needs is missing (RFC 2181 9).
+    /// Sets TC: required data is missing (RFC 2181 9).
     pub const fn set_tc(&mut self) {
         self.header.tc = true;
     }
 
-    /// Takes all records back and sets TC.
+    /// Removes all records and sets TC.
     pub fn truncate_all(&mut self) {
         self.rollback(self.records_at);
         self.set_tc();
     }
 
-    /// Changes the RCODE.
+    /// Sets the RCODE.
     pub const fn set_rcode(&mut self, rcode: Rcode) {
         self.rcode = rcode;
     }
 
-    /// Changes AA.
+    /// Sets AA.
     pub const fn set_aa(&mut self, aa: bool) {
         self.header.aa = aa;
     }
 
-    /// The RCODE as it stands.
+    /// The current RCODE.
     #[must_use]
     pub const fn rcode(&self) -> Rcode {
         self.rcode
@@ -169,7 +168,7 @@ impl<'b> Composer<'b> {
         self.header.counts[section as usize]
     }
 
-    /// Bytes so far, without what is reserved.
+    /// Bytes written so far, without the reserved ones.
     #[must_use]
     pub const fn byte_count(&self) -> usize {
         self.at
@@ -181,9 +180,9 @@ impl<'b> Composer<'b> {
         self.limit.saturating_sub(self.reserved).saturating_sub(self.at)
     }
 
-    /// Puts OPT in and the header, and returns the length of the message: 0 when not even a header fits the buffer.
+    /// Writes OPT and the header, and returns the length of the message: 0 if the buffer has no room for a header.
     ///
-    /// OPT always fits where it was reserved; where it was not, and does not, records give way to it.
+    /// A reserved OPT always fits. If an OPT that was not reserved does not fit, records are removed for it.
     pub fn finish(mut self, edns: Option<&EdnsOut<'_>>) -> usize {
         self.reserved = 0;
         let mut has_opt = false;
@@ -197,11 +196,11 @@ impl<'b> Composer<'b> {
                 self.header.counts[Section::Additional as usize] += 1;
             }
         }
-        // Without OPT four bits are all there is, and those of BADVERS would say NOERROR.
+        // Without OPT the RCODE has four bits, and those of BADVERS would mean NOERROR.
         let rcode = if self.rcode.0 > 0x0F && !has_opt { Rcode::SERVFAIL } else { self.rcode };
         self.header.rcode = (rcode.0 & 0x0F) as u8;
-        let Some(place) = self.bytes[..self.limit].first_chunk_mut() else { return 0 };
-        *place = self.header.to_bytes();
+        let Some(header) = self.bytes[..self.limit].first_chunk_mut() else { return 0 };
+        *header = self.header.to_bytes();
         self.at
     }
 
@@ -216,7 +215,7 @@ impl<'b> Composer<'b> {
     ) -> Result<(), Full> {
         debug_assert!(self.header.counts[section as usize + 1..].iter().all(|&count| count == 0), "sections in order");
         let fields_compressed = fields_compressed(rtype);
-        // The bytes behind the owner: type, class, TTL and the length of the rdata.
+        // The bytes after the owner: type, class, TTL and the length of the rdata.
         let mut fixed = [0; 10];
         fixed[..2].copy_from_slice(&rtype.0.to_be_bytes());
         fixed[2..4].copy_from_slice(&class.0.to_be_bytes());
@@ -248,7 +247,7 @@ impl<'b> Composer<'b> {
         Ok(())
     }
 
-    /// A pointer to the owner that was written at `owner_at`, or the pointer that stands there itself.
+    /// A pointer to the owner at `owner_at`, or the pointer that is there already.
     fn pointer_to(&self, owner_at: usize) -> Option<[u8; 2]> {
         match self.bytes.get(owner_at..)? {
             [high, low, ..] if *high >= 0xC0 => Some([*high, *low]),
@@ -257,29 +256,29 @@ impl<'b> Composer<'b> {
         }
     }
 
-    /// Rdata of a type whose names may be compressed (RFC 3597 4), all of them within so many of its fields. It reaches
-    /// the receiver with the bytes it has in the zone: a query for `eXaMpLe.` must not change the names that a cache
-    /// or a secondary keeps (RFC 1034 3.1).
+    /// Writes rdata whose names may be compressed (RFC 3597 4). All its names are in the first `fields_compressed`
+    /// fields. The receiver gets the exact bytes of the zone: a query for `eXaMpLe.` must not change the names that a
+    /// cache or a secondary keeps (RFC 1034 3.1).
     fn put_compressed(&mut self, rtype: Rtype, fields_compressed: usize, rdata: &[u8]) -> Result<(), Full> {
         let mut at = 0;
         for (field, bytes) in rdata_fields(rtype, rdata).take(fields_compressed).map_while(Result::ok) {
-            match (field, NameRef::from_octets(bytes)) {
+            match (field, NameRef::from_bytes(bytes)) {
                 (Field::Name(_), Ok(name)) => self.put_name(name, Case::Kept)?,
                 _ => self.put(bytes)?,
             }
             at += bytes.len();
         }
-        // What is behind the names; and rdata that is not what its type has is sent as it is.
+        // The bytes after the names. Malformed rdata is sent unchanged.
         self.put(&rdata[at..])
     }
 
-    /// A name, the longest end of it that was sent before as a pointer.
+    /// Writes a name, with a pointer for its longest suffix in the message.
     fn put_name(&mut self, name: NameRef<'_>, case: Case) -> Result<(), Full> {
         let bytes = name.as_bytes();
         let (literal, target) = self.names.find(&self.bytes[..self.at], name, case);
         let at = self.at;
         match target {
-            // Nothing to remember: the name stands elsewhere.
+            // Nothing to add: the whole name is in the message already.
             Some(target) if literal == 0 => return self.put(&(0xC000 | target).to_be_bytes()),
             Some(target) => {
                 self.put(&bytes[..literal])?;
@@ -297,7 +296,7 @@ impl<'b> Composer<'b> {
         Ok(())
     }
 
-    /// The place of the next bytes, which are to be written.
+    /// The buffer for the next bytes.
     #[inline]
     fn claim(&mut self, byte_count: usize) -> Result<&mut [u8], Full> {
         if byte_count > self.bytes_left() {
@@ -309,7 +308,7 @@ impl<'b> Composer<'b> {
     }
 }
 
-/// How many fields of a type's rdata there are up to its last name that may be compressed (RFC 3597 4); 0 without one.
+/// The number of fields up to the last name that may be compressed (RFC 3597 4); 0 without one.
 fn fields_compressed(rtype: Rtype) -> usize {
     let is_compressible = |field: &Field| matches!(field, Field::Name(rule) if rule.compress);
     let fields = layout(rtype).unwrap_or_default();

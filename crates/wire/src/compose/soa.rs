@@ -1,12 +1,12 @@
-//! The SOA record of negative responses (RFC 2308 3), made ready when a zone changes: its names are compressed against
-//! the apex, whose place in a response follows from the question, and not looked for again in each.
+//! The SOA record of negative responses (RFC 2308 3), prepared when a zone changes. Its names are already compressed
+//! against the apex, whose offset in a response follows from the question. So a response searches for no suffixes.
 //!
 //! ```text
 //!   TTL (4) | MNAME | RNAME | five numbers (20)
-//!   a name:  bytes that stand as they are, where the last label of them begins, pointer, those bytes
+//!   a name:  number of literal bytes, offset of their last label, pointer, the literal bytes
 //! ```
 //!
-//! A response gets the very bytes that [`Composer::push_rrset`] would write, or is left to that.
+//! The result is identical to that of [`Composer::push_rrset`], which handles all other cases.
 
 use super::{Composer, Full};
 use crate::limits::{HEADER_BYTES, SOA_FORM_LABELS_MAX};
@@ -16,17 +16,17 @@ use crate::parse::Section;
 
 /// Bytes of the five numbers of an SOA.
 const NUMBERS_BYTES: usize = 20;
-/// Bytes of the pointer to the owner and of what is between it and the rdata.
+/// Bytes of the pointer to the owner, and of type, class, TTL and length.
 const HEAD_BYTES: usize = 2 + 10;
 
-/// Where the end of a name leads.
+/// The target of the pointer at the end of a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Pointer {
-    /// Nowhere: the name is there whole.
+    /// No pointer: the name is uncompressed.
     None,
-    /// To the apex, so many bytes behind its beginning.
+    /// The apex, at this offset from its start.
     Apex(u8),
-    /// To the MNAME, so many bytes behind its beginning.
+    /// The MNAME, at this offset from its start.
     Mname(u8),
 }
 
@@ -34,24 +34,24 @@ enum Pointer {
 #[derive(Clone, Copy)]
 struct Part<'f> {
     literal: &'f [u8],
-    /// Where the last label of `literal` begins.
+    /// Offset of the last label of `literal`.
     last_at: usize,
     pointer: Pointer,
 }
 
-/// An SOA as it goes into negative responses: see the module. Its bytes are to be kept with the zone.
+/// The prepared SOA of negative responses; see the module. The zone stores its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SoaForm<'f>(&'f [u8]);
 
 impl<'f> SoaForm<'f> {
-    /// One that was kept; empty bytes are none.
+    /// The form with stored bytes. Empty bytes mean no form.
     #[must_use]
-    pub const fn from_octets(bytes: &'f [u8]) -> Self {
+    pub const fn from_bytes(bytes: &'f [u8]) -> Self {
         Self(bytes)
     }
 
-    /// Makes one for the SOA of a zone, of which negative responses carry this TTL. Empty when there is none: for the
-    /// root zone, and for names of very many labels.
+    /// Prepares the SOA of a zone with the TTL of negative responses. The form is empty for the root zone, and for
+    /// names with very many labels.
     #[must_use]
     pub fn make(apex: NameRef<'_>, ttl: u32, rdata: &[u8]) -> Vec<u8> {
         Self::try_make(apex, ttl, rdata).unwrap_or_default()
@@ -66,15 +66,15 @@ impl<'f> SoaForm<'f> {
         }
         let mut form = ttl.to_be_bytes().to_vec();
         let (common, _) = common_end(mname, apex);
-        let pointer = pointer_behind(common, apex).map_or(Pointer::None, Pointer::Apex);
+        let pointer = pointer_offset(common, apex).map_or(Pointer::None, Pointer::Apex);
         let mname_literal = push_part(&mut form, mname, common, pointer);
-        // The end that RNAME has in common with MNAME counts where MNAME stands as it is.
+        // RNAME can point only into the literal bytes of MNAME.
         let (common, _) = common_end(rname, apex);
         let (common_mname, at) = common_end(rname, mname);
         if common_mname > common && at < mname_literal {
             push_part(&mut form, rname, common_mname, Pointer::Mname(at as u8));
         } else {
-            let pointer = pointer_behind(common, apex).map_or(Pointer::None, Pointer::Apex);
+            let pointer = pointer_offset(common, apex).map_or(Pointer::None, Pointer::Apex);
             push_part(&mut form, rname, common, pointer);
         }
         form.extend_from_slice(numbers);
@@ -89,8 +89,8 @@ impl<'f> SoaForm<'f> {
     }
 }
 
-/// Bytes, the root label not counted, of the longest end that two names have in common byte for byte (names in rdata
-/// keep their case), and where it begins in the second.
+/// The longest common suffix of two names, byte by byte because names in rdata keep their case: its length without the
+/// root label, and its offset in the second name.
 fn common_end(name: NameRef<'_>, other: NameRef<'_>) -> (usize, usize) {
     let mut end = name.as_bytes();
     while end[0] != 0 {
@@ -112,13 +112,13 @@ fn is_label_start(name: NameRef<'_>, at: usize) -> bool {
     start == at
 }
 
-/// How far into the apex an end of it begins that has so many bytes; `None` for the root.
-fn pointer_behind(common: usize, apex: NameRef<'_>) -> Option<u8> {
+/// Offset of the suffix of the apex that has this many bytes; `None` for the root.
+fn pointer_offset(common: usize, apex: NameRef<'_>) -> Option<u8> {
     (common > 0).then(|| (apex.as_bytes().len() - 1 - common) as u8)
 }
 
-/// Adds a name, the last `common` bytes before its root label being what the pointer leads to; gives how many bytes
-/// stand as they are.
+/// Appends a name, whose last `common` bytes before the root label are replaced by the pointer. Returns the number of
+/// literal bytes.
 fn push_part(form: &mut Vec<u8>, name: NameRef<'_>, common: usize, pointer: Pointer) -> usize {
     let bytes = name.as_bytes();
     let literal = if pointer == Pointer::None { bytes } else { &bytes[..bytes.len() - 1 - common] };
@@ -127,29 +127,30 @@ fn push_part(form: &mut Vec<u8>, name: NameRef<'_>, common: usize, pointer: Poin
         last_at = at;
         at += 1 + usize::from(literal[at]);
     }
-    let (kind, behind) = match pointer {
+    let (kind, offset) = match pointer {
         Pointer::None => (0, 0),
-        Pointer::Apex(behind) => (1, behind),
-        Pointer::Mname(behind) => (2, behind),
+        Pointer::Apex(offset) => (1, offset),
+        Pointer::Mname(offset) => (2, offset),
     };
-    form.extend_from_slice(&[literal.len() as u8, last_at as u8, kind, behind]);
+    form.extend_from_slice(&[literal.len() as u8, last_at as u8, kind, offset]);
     form.extend_from_slice(literal);
     literal.len()
 }
 
 fn split_part(bytes: &[u8]) -> Option<(Part<'_>, &[u8])> {
-    let (&[len, last_at, kind, behind], rest) = bytes.split_first_chunk()?;
+    let (&[len, last_at, kind, offset], rest) = bytes.split_first_chunk()?;
     let (literal, rest) = rest.split_at_checked(len.into())?;
     let pointer = match kind {
         0 => Pointer::None,
-        1 => Pointer::Apex(behind),
-        _ => Pointer::Mname(behind),
+        1 => Pointer::Apex(offset),
+        _ => Pointer::Mname(offset),
     };
     Some((Part { literal, last_at: last_at.into(), pointer }, rest))
 }
 
 impl Part<'_> {
-    /// Whether the name has this label before the whole apex: then it may have more in common with the question.
+    /// Whether the name has this label directly before the whole apex. Then it may share a longer suffix with the
+    /// question.
     fn goes_on_with(&self, label: &[u8]) -> bool {
         self.pointer == Pointer::Apex(0) && !label.is_empty() && self.literal.get(self.last_at..) == Some(label)
     }
@@ -158,14 +159,14 @@ impl Part<'_> {
         self.literal.len() + if matches!(self.pointer, Pointer::None) { 0 } else { 2 }
     }
 
-    /// Writes the name to the front; gives what is behind it.
+    /// Writes the name to the start, and returns the rest.
     fn put<'o>(&self, bytes: &'o mut [u8], apex_at: usize, mname_at: usize) -> &'o mut [u8] {
         let (literal, rest) = bytes.split_at_mut(self.literal.len());
         literal.copy_from_slice(self.literal);
         let target = match self.pointer {
             Pointer::None => return rest,
-            Pointer::Apex(behind) => apex_at + usize::from(behind),
-            Pointer::Mname(behind) => mname_at + usize::from(behind),
+            Pointer::Apex(offset) => apex_at + usize::from(offset),
+            Pointer::Mname(offset) => mname_at + usize::from(offset),
         };
         let (pointer, rest) = rest.split_at_mut(2);
         pointer.copy_from_slice(&(0xC000 | target as u16).to_be_bytes());
@@ -174,12 +175,11 @@ impl Part<'_> {
 }
 
 impl Composer<'_> {
-    /// Puts the SOA of a negative response in, which is the first record of it and after which no other name comes. The
-    /// question's name is at or below the apex. False when the form does not say what bytes the record has here; then
-    /// nothing was written.
+    /// Writes the SOA of a negative response. It must be the first record, and no name may follow it. The question's
+    /// name is at or below the apex. Returns false, and writes nothing, if the form does not fit this question.
     ///
     /// # Errors
-    /// [`Full`] when it does not fit; then nothing of it is in.
+    /// [`Full`] when there is no room. Nothing is written then.
     pub fn push_soa_form(&mut self, apex: NameRef<'_>, form: SoaForm<'_>) -> Result<bool, Full> {
         let Some((ttl, mname, rname, numbers)) = form.parts() else { return Ok(false) };
         let Some((apex_at, label)) = self.apex_in_question(apex) else { return Ok(false) };
@@ -200,18 +200,18 @@ impl Composer<'_> {
         Ok(true)
     }
 
-    /// Where the apex stands in the question, byte for byte, and the label before it, which is empty when the
-    /// question is about the apex. `None` when it does not, or the message has records.
+    /// Offset of the apex in the question, and the label before it, which is empty if the question is for the apex.
+    /// `None` if the spelling differs, or the message has records already.
     fn apex_in_question(&self, apex: NameRef<'_>) -> Option<(usize, &[u8])> {
         let qname = self.bytes.get(HEADER_BYTES..HEADER_BYTES + self.names.qname_len())?;
-        let behind = qname.len().checked_sub(apex.as_bytes().len())?;
-        if self.at != self.records_at.at || qname[behind..] != *apex.as_bytes() {
+        let apex_start = qname.len().checked_sub(apex.as_bytes().len())?;
+        if self.at != self.records_at.at || qname[apex_start..] != *apex.as_bytes() {
             return None;
         }
         let (mut at, mut label_at) = (0, 0);
         for _ in 0..=SOA_FORM_LABELS_MAX {
-            if at >= behind {
-                return (at == behind).then_some((HEADER_BYTES + at, &qname[label_at..behind]));
+            if at >= apex_start {
+                return (at == apex_start).then_some((HEADER_BYTES + at, &qname[label_at..apex_start]));
             }
             label_at = at;
             at += 1 + usize::from(qname[at]);

@@ -1,6 +1,6 @@
 //! EDNS of a received message (RFC 6891).
 
-use super::u16_at;
+use crate::integers::u16_at;
 use crate::limits::UDP_PAYLOAD_MIN;
 use crate::number::{Class, Rcode};
 
@@ -24,12 +24,12 @@ pub mod code {
     pub const ZONEVERSION: u16 = 19;
 }
 
-/// The EDNS of a message; its options were walked once and fit.
+/// The EDNS of a message. Its options are well formed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EdnsIn<'m> {
     /// The requestor's payload size in bytes, as sent; see [`EdnsIn::payload_bytes`].
     pub payload: u16,
-    /// The upper eight bits of the RCODE; of no meaning in a request.
+    /// The upper eight bits of the RCODE; meaningless in a request.
     pub rcode_high: u8,
     /// VERSION.
     pub version: u8,
@@ -39,10 +39,10 @@ pub struct EdnsIn<'m> {
     pub options: &'m [u8],
 }
 
-/// What the OPT of a message asks of that of its response; small enough to be kept until there is one.
+/// The requests of an OPT about the OPT of the response. Small enough to keep until the response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EdnsRequest {
-    /// Bytes of a datagram that the client takes: see [`EdnsIn::payload_bytes`].
+    /// Bytes of a datagram that the client accepts; see [`EdnsIn::payload_bytes`].
     pub payload_bytes: u16,
     /// DO.
     pub dnssec_ok: bool,
@@ -50,7 +50,7 @@ pub struct EdnsRequest {
     pub nsid: bool,
     /// See [`EdnsIn::zoneversion`].
     pub zoneversion: bool,
-    /// Whether the client asks when a secondary drops the zone (RFC 7314 2).
+    /// Whether the client asks for the zone's expiry time (RFC 7314 2).
     pub expire: bool,
     /// See [`EdnsIn::keepalive`].
     pub keepalive: bool,
@@ -84,13 +84,13 @@ impl<'m> EdnsIn<'m> {
         Self { payload: class.0, rcode_high, version, dnssec_ok: flags & 0x80 != 0, options: &[] }
     }
 
-    /// The payload size in bytes to keep to; less than 512 counts as 512 (RFC 6891 6.2.3).
+    /// The maximum size of responses in bytes; less than 512 counts as 512 (RFC 6891 6.2.3).
     #[must_use]
     pub fn payload_bytes(&self) -> usize {
         self.payload.max(UDP_PAYLOAD_MIN).into()
     }
 
-    /// All that it asks for, but for its COOKIE.
+    /// All requests of the OPT, except its COOKIE.
     #[must_use]
     pub fn requested(&self) -> EdnsRequest {
         let mut requested = EdnsRequest {
@@ -115,14 +115,14 @@ impl<'m> EdnsIn<'m> {
         requested
     }
 
-    /// Code and data of each option, in their order.
+    /// Code and data of each option, in order.
     pub fn options(&self) -> impl Iterator<Item = (u16, &'m [u8])> + use<'m> {
         let mut rest = self.options;
         core::iter::from_fn(move || {
             let code = u16_at(rest, 0)?;
             let len = u16_at(rest, 2)? as usize;
-            let (option, behind) = rest.split_at_checked(4 + len)?;
-            rest = behind;
+            let (option, after) = rest.split_at_checked(4 + len)?;
+            rest = after;
             Some((code, &option[4..]))
         })
     }
@@ -133,13 +133,13 @@ impl<'m> EdnsIn<'m> {
         self.options().find(|&(found, _)| found == code).map(|(_, data)| data)
     }
 
-    /// Whether the server's identifier is asked for (RFC 5001 2.1).
+    /// Whether the client asks for the server's identifier (RFC 5001 2.1).
     #[must_use]
     pub fn nsid(&self) -> bool {
         self.option(code::NSID).is_some()
     }
 
-    /// The COOKIE, if there is one of a length that is allowed.
+    /// The COOKIE, if there is one of an allowed length.
     #[must_use]
     pub fn cookie(&self) -> Option<Cookie<'m>> {
         let data = self.option(code::COOKIE)?;
@@ -147,19 +147,19 @@ impl<'m> EdnsIn<'m> {
         is_cookie_length(data.len()).then_some(Cookie { client, server })
     }
 
-    /// Whether the version of the zone is asked for (RFC 9660 3.1).
+    /// Whether the client asks for the version of the zone (RFC 9660 3.1).
     #[must_use]
     pub fn zoneversion(&self) -> bool {
         self.option(code::ZONEVERSION).is_some()
     }
 
-    /// Whether the client takes part in edns-tcp-keepalive (RFC 7828 3.2.1).
+    /// Whether the client supports edns-tcp-keepalive (RFC 7828 3.2.1).
     #[must_use]
     pub fn keepalive(&self) -> bool {
         self.option(code::TCP_KEEPALIVE).is_some()
     }
 
-    /// Whether the client padded, and so wants padding (RFC 7830 4).
+    /// Whether the client padded the request, which asks for padding of the response (RFC 7830 4).
     #[must_use]
     pub fn padding(&self) -> bool {
         self.option(code::PADDING).is_some()
@@ -172,7 +172,7 @@ pub(crate) const fn is_cookie_length(len: usize) -> bool {
     len == 8 || (len >= 16 && len <= 40)
 }
 
-/// The RCODE of its upper eight bits and its lower four (RFC 6891 6.1.3).
+/// The RCODE from its upper eight bits and its lower four (RFC 6891 6.1.3).
 pub(crate) const fn rcode_of(high: u8, low: u8) -> Rcode {
     Rcode((high as u16) << 4 | (low & 0x0F) as u16)
 }

@@ -10,7 +10,7 @@ pub struct Header {
     pub id: u16,
     /// A response, not a request.
     pub qr: bool,
-    /// What is asked for.
+    /// The opcode.
     pub opcode: Opcode,
     /// Authoritative answer.
     pub aa: bool,
@@ -20,7 +20,7 @@ pub struct Header {
     pub rd: bool,
     /// Recursion available.
     pub ra: bool,
-    /// The bit that is not in use.
+    /// The unused bit.
     pub z: bool,
     /// Authentic data.
     pub ad: bool,
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_bit_goes_there_and_back() {
+    fn every_bit_survives_writing_and_reading() {
         for bit in 0..96 {
             let mut bytes = [0u8; 12];
             bytes[bit / 8] = 0x80 >> (bit % 8);

@@ -1,20 +1,22 @@
-//! Any message: its question and its records, walked once, then read in place.
+//! Any message: checked once, then its questions and records are read in place.
 
-use super::{EdnsIn, Header, NameBuf, Steps, edns, read_name, u16_at, u32_at};
+use super::{EdnsIn, Header, edns};
+use crate::integers::{u16_at, u32_at};
 use crate::limits::HEADER_BYTES;
 use crate::name::{NameError, NameRef};
+use crate::name_buf::{NameBuf, Steps, read_name};
 use crate::number::{Class, Rtype};
 use crate::rdata::{RdataError, rdata_canonical};
 use core::ops::Range;
 
-/// Why bytes are no message.
+/// Why bytes are not a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ParseError {
-    /// The bytes end before what the counts or a length promise.
+    /// There are fewer bytes than the counts or a length require.
     Short,
     /// A name is malformed.
     Name(NameError),
-    /// Bytes are left over behind the last record.
+    /// There are bytes after the last record.
     LeftOver,
 }
 
@@ -27,7 +29,7 @@ impl From<NameError> for ParseError {
     }
 }
 
-/// A section of records; the question is not one of them.
+/// A section of records, not the question section.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Section {
     /// Answer; the prerequisites of an UPDATE.
@@ -43,7 +45,7 @@ impl Section {
     pub const PREREQUISITE: Self = Self::Answer;
     /// The update section of an UPDATE (RFC 2136 2).
     pub const UPDATE: Self = Self::Authority;
-    /// All of them, in their order.
+    /// All sections in order.
     pub const ALL: [Self; 3] = [Self::Answer, Self::Authority, Self::Additional];
 }
 
@@ -56,12 +58,12 @@ pub struct Question {
     pub qtype: Rtype,
     /// QCLASS.
     pub qclass: Class,
-    /// Where the whole question stands in the message.
+    /// The range of the question in the message.
     pub bytes_at: Range<usize>,
 }
 
 impl Question {
-    /// Reads the question at `at`; returns it with where it ends in `bytes_at`.
+    /// Reads the question at `at`. The result's `bytes_at` gives its end.
     pub(crate) fn read(message: &[u8], at: usize, steps: &mut Steps) -> Result<Self, ParseError> {
         let mut qname = NameBuf::root();
         let end = read_name(message, at, steps, &mut qname)?;
@@ -73,7 +75,7 @@ impl Question {
 }
 
 /// The first question of a message, read in place: that of a query, or the zone section of an UPDATE (RFC 2136 2.3).
-/// No name stands before it that a pointer could lead to, so its name is never compressed.
+/// No name precedes it, so its name is never compressed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FirstQuestion<'m> {
     /// QNAME, case kept.
@@ -87,10 +89,10 @@ pub struct FirstQuestion<'m> {
 }
 
 impl<'m> FirstQuestion<'m> {
-    /// Reads what stands behind the header of `message`.
+    /// Reads the question after the header of `message`.
     ///
     /// # Errors
-    /// [`ParseError`] when that is no question.
+    /// [`ParseError`] when there is no well-formed question.
     #[inline]
     pub fn read(message: &'m [u8]) -> Result<Self, ParseError> {
         let body = message.get(HEADER_BYTES..).ok_or(ParseError::Short)?;
@@ -101,7 +103,7 @@ impl<'m> FirstQuestion<'m> {
         Ok(Self { qname, qtype: Rtype(qtype), qclass: Class(qclass), bytes })
     }
 
-    /// Where the question ends in its message.
+    /// The end of the question in its message.
     #[must_use]
     pub const fn end(&self) -> usize {
         HEADER_BYTES + self.bytes.len()
@@ -111,9 +113,9 @@ impl<'m> FirstQuestion<'m> {
 /// A record, read in place.
 #[derive(Clone, Debug)]
 pub struct RecordView<'m> {
-    /// The message that holds it.
+    /// The message with the record.
     pub message: &'m [u8],
-    /// Where the record starts in the message.
+    /// Offset of the record in the message.
     pub at: usize,
     /// The owner, decompressed, case kept.
     pub owner: NameBuf,
@@ -123,7 +125,7 @@ pub struct RecordView<'m> {
     pub class: Class,
     /// TTL as sent, in seconds.
     pub ttl: u32,
-    /// Where the rdata stands in the message; names in it may be compressed.
+    /// The range of the rdata in the message. Names in it may be compressed.
     pub rdata_at: Range<usize>,
 }
 
@@ -134,23 +136,23 @@ impl<'m> RecordView<'m> {
         &self.message[self.rdata_at.clone()]
     }
 
-    /// Appends the rdata to `out`, names decompressed, case kept; its layout is checked. The empty rdata that an UPDATE
-    /// has where only a name or type counts (RFC 2136 2.4, 2.5) is no rdata of most types: that is the caller's to see.
+    /// Appends the rdata to `out`: names decompressed, case kept, layout checked. The empty rdata in an UPDATE that
+    /// refers to a name or type only (RFC 2136 2.4, 2.5) is malformed for most types, so the caller must handle it.
     ///
     /// # Errors
-    /// [`RdataError`] when it is not well formed; `out` is then as it was.
+    /// [`RdataError`] when it is not well formed. `out` is unchanged then.
     pub fn rdata_canonical(&self, out: &mut Vec<u8>) -> Result<(), RdataError> {
         rdata_canonical(self.message, self.rdata_at.clone(), self.rtype, out)
     }
 
-    /// This record as EDNS, when it is a well-formed OPT.
+    /// The EDNS in this record, if it is a well-formed OPT.
     #[must_use]
     pub fn edns(&self) -> Option<EdnsIn<'m>> {
         (self.rtype == Rtype::OPT).then(|| EdnsIn::new(self.class, self.ttl, self.rdata())).flatten()
     }
 }
 
-/// The part of a record behind its owner.
+/// The part of a record after its owner.
 pub(crate) struct RecordHead {
     pub(crate) rtype: Rtype,
     pub(crate) class: Class,
@@ -165,7 +167,7 @@ impl RecordHead {
         let fixed: &[u8; 10] = message.get(at..).and_then(<[u8]>::first_chunk).ok_or(ParseError::Short)?;
         let rdata_start = at + fixed.len();
         let rdata_end = rdata_start + u16::from_be_bytes([fixed[8], fixed[9]]) as usize;
-        // RFC 9267 5: RDLENGTH is checked against what is there before anything is read.
+        // RFC 9267 5: RDLENGTH is checked against the message before rdata is read.
         if rdata_end > message.len() {
             return Err(ParseError::Short);
         }
@@ -178,20 +180,20 @@ impl RecordHead {
     }
 }
 
-/// A message whose names, counts and lengths were walked once and found right.
+/// A message whose names, counts and lengths were checked.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'m> {
     bytes: &'m [u8],
     header: Header,
-    /// Where question, answer, authority and additional start.
+    /// Offsets of question, answer, authority and additional.
     starts: [usize; 4],
 }
 
 impl<'m> Message<'m> {
-    /// Walks the whole message.
+    /// Checks the whole message.
     ///
     /// # Errors
-    /// [`ParseError`] when names, counts or lengths do not fit the bytes, or bytes are left over.
+    /// [`ParseError`] when names, counts or lengths do not fit the bytes.
     pub fn parse(bytes: &'m [u8]) -> Result<Self, ParseError> {
         let header = Header::parse(bytes).ok_or(ParseError::Short)?;
         let mut steps = Steps::new();
@@ -202,7 +204,7 @@ impl<'m> Message<'m> {
         Self::walk(bytes, header, at, &mut steps, |_, _, _, _| ())
     }
 
-    /// Walks the records, which start at `at`, and shows each to `visit` with its section, start and owner.
+    /// Walks the records from `at` on, and calls `visit` for each with its section, offset and owner.
     pub(crate) fn walk(
         bytes: &'m [u8],
         header: Header,
@@ -224,7 +226,7 @@ impl<'m> Message<'m> {
         if at == bytes.len() { Ok(Self { bytes, header, starts }) } else { Err(ParseError::LeftOver) }
     }
 
-    /// All of it.
+    /// The bytes of the message.
     #[must_use]
     pub const fn as_bytes(&self) -> &'m [u8] {
         self.bytes
@@ -252,13 +254,13 @@ impl<'m> Message<'m> {
         })
     }
 
-    /// The records of one section, in their order.
+    /// The records of one section, in order.
     #[must_use]
     pub const fn records(&self, section: Section) -> Records<'m> {
         Records {
             message: self.bytes,
             at: self.starts[section as usize],
-            left: self.header.counts[section as usize],
+            remaining: self.header.counts[section as usize],
             steps: Steps::new(),
         }
     }
@@ -277,11 +279,11 @@ impl<'m> Message<'m> {
     }
 }
 
-/// Iterator over the records of one section; made by [`Message::records`]. It ends behind the first error.
+/// Iterator over the records of one section; made by [`Message::records`]. It ends after the first error.
 pub struct Records<'m> {
     message: &'m [u8],
     at: usize,
-    left: u16,
+    remaining: u16,
     steps: Steps,
 }
 
@@ -289,7 +291,7 @@ impl<'m> Iterator for Records<'m> {
     type Item = Result<RecordView<'m>, ParseError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.left = self.left.checked_sub(1)?;
+        self.remaining = self.remaining.checked_sub(1)?;
         let (message, at) = (self.message, self.at);
         let mut owner = NameBuf::root();
         match RecordHead::read(message, at, &mut self.steps, &mut owner) {
@@ -298,7 +300,7 @@ impl<'m> Iterator for Records<'m> {
                 Some(Ok(RecordView { message, at, owner, rtype, class, ttl, rdata_at }))
             }
             Err(error) => {
-                self.left = 0;
+                self.remaining = 0;
                 Some(Err(error))
             }
         }

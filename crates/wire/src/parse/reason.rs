@@ -1,4 +1,4 @@
-//! Why a message gets no answer, or an error at once. Labels are stable: they stand in `/metrics`.
+//! Why a message gets no response, or an immediate error. The labels are part of `/metrics` and must stay stable.
 
 macro_rules! reasons {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $label:literal,)* }) => {
@@ -7,7 +7,7 @@ macro_rules! reasons {
         pub enum $name { $($(#[$vdoc])* $variant,)* }
 
         impl $name {
-            /// Every reason, in the order of declaration; `reason as usize` is its place.
+            /// Every reason, in the order of declaration; `reason as usize` is the index.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
             /// The label in `/metrics`.
@@ -20,21 +20,21 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// Why a message gets no answer at all.
+    /// Why a message gets no response.
     DropReason {
         /// Fewer bytes than a header has.
         Short = "short",
-        /// QR is set: an answer to it could loop for ever.
+        /// QR is set: responding to a response could loop forever.
         Response = "response",
-        /// Sent from port 0, to which nothing can be sent; the listener sees this, not the parser.
+        /// Sent from port 0, to which nothing can be sent. Detected by the listener, not the parser.
         SourcePortZero = "source_port_zero",
-        /// Sent to a group, or to all on a link; the listener sees this, not the parser.
+        /// Sent to a multicast or broadcast address. Detected by the listener, not the parser.
         Multicast = "multicast",
     }
 }
 
 reasons! {
-    /// Why a message gets an error before any zone or key is looked at.
+    /// Why a message gets an error before any zone or key is looked up.
     RejectReason {
         /// An opcode other than QUERY and UPDATE: NOTIMP.
         Opcode = "opcode",
@@ -50,7 +50,7 @@ reasons! {
         PastEnd = "past_end",
         /// A malformed name: FORMERR.
         NameMalformed = "name_malformed",
-        /// Bytes behind the last record: FORMERR.
+        /// Bytes after the last record: FORMERR.
         LeftOver = "left_over",
         /// Two OPT records: FORMERR (RFC 6891 6.1.1).
         OptTwice = "opt_twice",
@@ -70,7 +70,7 @@ reasons! {
         TsigTwice = "tsig_twice",
         /// TSIG of a class other than ANY: FORMERR (RFC 8945 4.2).
         TsigClass = "tsig_class",
-        /// TSIG rdata that is none: FORMERR (RFC 8945 5.2).
+        /// Malformed TSIG rdata: FORMERR (RFC 8945 5.2).
         TsigMalformed = "tsig_malformed",
     }
 }

@@ -1,21 +1,20 @@
-//! Which answer a message gets before any zone or key is looked at.
+//! Parses a request, or decides on an error that needs neither zone nor key.
 
 use super::edns::{EdnsIn, code, is_cookie_length};
 use super::message::RecordHead;
 use super::tsig::{TsigAt, TsigView};
-use super::{
-    DropReason, FirstQuestion, Header, Message, NameBuf, ParseError, Question, Records, RejectReason, Section, Steps,
-};
+use super::{DropReason, FirstQuestion, Header, Message, ParseError, Question, Records, RejectReason, Section};
 use crate::limits::HEADER_BYTES;
+use crate::name_buf::{NameBuf, Steps};
 use crate::number::{Class, Opcode, Rcode, Rtype};
 use core::ops::Range;
 
-/// What a received message is.
+/// The kind of a received message.
 #[derive(Clone, Debug)]
 pub enum Parsed<'m> {
-    /// It gets no answer.
+    /// It gets no response.
     Drop(DropReason),
-    /// It gets an error at once.
+    /// It gets an immediate error.
     Reject(Reject<'m>),
     /// A QUERY or an UPDATE, well formed so far.
     Request(Request<'m>),
@@ -28,13 +27,13 @@ pub struct Reject<'m> {
     pub bytes: &'m [u8],
     /// Its header.
     pub header: Header,
-    /// The RCODE of the answer; may need EDNS.
+    /// The RCODE of the response, which may need EDNS.
     pub rcode: Rcode,
-    /// Why.
+    /// The reason.
     pub reason: RejectReason,
-    /// The question to be echoed as sent; `None` for an answer that is the header only.
+    /// The question to echo as sent; `None` for a response that is only a header.
     pub question: Option<&'m [u8]>,
-    /// The EDNS of the message where it was well formed: then the answer has an OPT (RFC 6891 6.1.1).
+    /// The EDNS of the message, if well formed. Then the response has an OPT (RFC 6891 6.1.1).
     pub edns: Option<EdnsIn<'m>>,
     /// The TSIG record, if the message can be read to its end and the record is well-formed. The key is checked first
     /// (RFC 8945 5.2). So the response is either a TSIG error, or this error, signed.
@@ -58,13 +57,13 @@ pub struct Request<'m> {
 }
 
 impl<'m> Request<'m> {
-    /// The records of a section; OPT and TSIG are among the additional ones.
+    /// The records of a section. The additional section includes OPT and TSIG.
     #[must_use]
     pub const fn records(&self, section: Section) -> Records<'m> {
         self.message.records(section)
     }
 
-    /// How many records a section has.
+    /// Number of records in a section.
     #[must_use]
     pub const fn record_count(&self, section: Section) -> u16 {
         self.header.counts[section as usize]
@@ -76,7 +75,7 @@ impl<'m> Request<'m> {
         TsigView::read(self.bytes, self.tsig.as_ref()?)
     }
 
-    /// Whether DNSSEC records are wanted (RFC 4035 3.1).
+    /// Whether the client asks for DNSSEC records (RFC 4035 3.1).
     #[must_use]
     pub fn dnssec_ok(&self) -> bool {
         self.edns.is_some_and(|edns| edns.dnssec_ok)
@@ -88,14 +87,14 @@ impl<'m> Request<'m> {
 #[must_use]
 pub fn parse_request(bytes: &[u8]) -> Parsed<'_> {
     let Some(header) = Header::parse(bytes) else { return Parsed::Drop(DropReason::Short) };
-    // An answer to an answer could go round for ever.
+    // Responding to a response could loop forever.
     if header.qr {
         return Parsed::Drop(DropReason::Response);
     }
     let mut echo = Echo::default();
     let parsed = match header.opcode {
         Opcode::QUERY | Opcode::UPDATE => parse_body(bytes, header, &mut echo),
-        // Before any look at the counts: those of DSO and IQUERY say QDCOUNT 0 (RFC 8490 5.4).
+        // Before the check of counts: DSO and IQUERY have QDCOUNT 0 (RFC 8490 5.4).
         _ => Err((Rcode::NOTIMP, RejectReason::Opcode)),
     };
     match parsed {
@@ -107,11 +106,11 @@ pub fn parse_request(bytes: &[u8]) -> Parsed<'_> {
 #[cold]
 fn reject<'m>(bytes: &'m [u8], header: Header, (rcode, reason): Refusal, echo: Echo<'m>) -> Reject<'m> {
     let Echo { question, edns } = echo;
-    let (seen_edns, tsig) = look_behind(bytes, header, reason);
+    let (seen_edns, tsig) = read_opt_and_tsig(bytes, header, reason);
     Reject { bytes, header, rcode, reason, question, edns: edns.or(seen_edns), tsig }
 }
 
-/// What an error takes over from the message, as far as it was read.
+/// The parts of a message that an error response repeats, as far as they were read.
 #[derive(Default)]
 struct Echo<'m> {
     question: Option<&'m [u8]>,
@@ -120,12 +119,12 @@ struct Echo<'m> {
 
 /// Returns EDNS and TSIG of a message that was refused because of an earlier error. The rest of the message must be
 /// well-formed. If the message cannot be read to its end, the response is only a header.
-fn look_behind(bytes: &[u8], header: Header, reason: RejectReason) -> (Option<EdnsIn<'_>>, Option<TsigAt>) {
-    let Some(seen) = pseudo_records(bytes, header, reason) else { return (None, None) };
+fn read_opt_and_tsig(bytes: &[u8], header: Header, reason: RejectReason) -> (Option<EdnsIn<'_>>, Option<TsigAt>) {
+    let Some(found) = pseudo_records(bytes, header, reason) else { return (None, None) };
     // RFC 6891 6.1.1: "if an OPT record is present in a received request, compliant responders MUST include an OPT
     // record in their respective responses".
-    let edns = seen.well_formed_opt(bytes).ok().flatten();
-    (edns, seen.check_tsig(bytes).ok().flatten())
+    let edns = found.well_formed_opt(bytes).ok().flatten();
+    (edns, found.check_tsig(bytes).ok().flatten())
 }
 
 /// The pseudo-records of a refused message. `None` if it cannot be read to its end or its TSIG is malformed.
@@ -155,10 +154,10 @@ fn pseudo_records(bytes: &[u8], header: Header, reason: RejectReason) -> Option<
     for _ in 0..header.counts[0] {
         at = Question::read(bytes, at, &mut steps).ok()?.bytes_at.end;
     }
-    let mut seen = PseudoRecords::default();
-    Message::walk(bytes, header, at, &mut steps, |section, at, owner, head| seen.visit(section, at, owner, head))
+    let mut found = PseudoRecords::default();
+    Message::walk(bytes, header, at, &mut steps, |section, at, owner, head| found.visit(section, at, owner, head))
         .ok()?;
-    Some(seen)
+    Some(found)
 }
 
 /// The bits of an OPT's TTL that hold the EDNS version (RFC 6891 6.1.3).
@@ -180,30 +179,30 @@ impl From<ParseError> for Refusal {
     }
 }
 
-/// The body of a QUERY or an UPDATE; what an error may echo is noted.
-// Inlined so that the request is made where it stays.
+/// Reads the body of a QUERY or an UPDATE, and notes the parts that an error response repeats.
+// Inlined so that the request is built in place.
 #[inline]
 fn parse_body<'m>(bytes: &'m [u8], header: Header, echo: &mut Echo<'m>) -> Result<Request<'m>, Refusal> {
     let question = parse_question(bytes, &header, echo)?;
     let start = question.as_ref().map_or(HEADER_BYTES, FirstQuestion::end);
 
-    let (mut seen, mut steps) = (PseudoRecords::default(), Steps::new());
+    let (mut found, mut steps) = (PseudoRecords::default(), Steps::new());
     let walked = Message::walk(bytes, header, start, &mut steps, |section, at, owner, head| {
-        seen.visit(section, at, owner, head);
+        found.visit(section, at, owner, head);
     });
-    if question.is_none() && !walked.is_ok_and(|_| seen.has_cookie(bytes)) {
+    if question.is_none() && !walked.is_ok_and(|_| found.has_cookie(bytes)) {
         return Err(formerr(RejectReason::QuestionCountZero));
     }
     let message = walked?;
 
     echo.question = question.map(|question| question.bytes);
-    let edns = seen.check_opt(bytes, echo)?;
+    let edns = found.check_opt(bytes, echo)?;
     echo.edns = edns;
-    let tsig = seen.check_tsig(bytes)?;
+    let tsig = found.check_tsig(bytes)?;
     Ok(Request { bytes, header, question, edns, tsig, message })
 }
 
-/// The question of a QUERY, the zone section of an UPDATE.
+/// Reads the question of a QUERY or the zone section of an UPDATE.
 #[inline]
 fn parse_question<'m>(
     bytes: &'m [u8],
@@ -225,14 +224,14 @@ fn parse_question<'m>(
     Ok(Some(question))
 }
 
-/// The OPT and TSIG records that a walk has met.
+/// The OPT and TSIG records found by a walk.
 #[derive(Default)]
 struct PseudoRecords {
     opt: Option<Opt>,
     opt_twice: bool,
     tsig: Option<(TsigAt, Class)>,
     tsig_twice: bool,
-    /// Where the last record of the whole message starts, and whether it is an additional one.
+    /// Offset of the last record of the message, and whether it is in the additional section.
     last: (usize, bool),
 }
 

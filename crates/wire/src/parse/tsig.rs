@@ -1,16 +1,17 @@
-//! TSIG (RFC 8945), layout only: keys and MACs are the business of who holds the keys.
+//! The layout of TSIG records (RFC 8945). The crate `tsig` checks keys and MACs.
 
-use super::{NameBuf, Steps, read_name, u16_at, u32_at};
+use crate::integers::{u16_at, u32_at};
 use crate::limits::HEADER_BYTES;
 use crate::name::NameRef;
+use crate::name_buf::{NameBuf, Steps, read_name};
 use core::ops::Range;
 
-/// Where the TSIG record of a request stands.
+/// The position of the TSIG record of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TsigAt {
-    /// Where the record starts: what is before it, ARCOUNT less one, is what was signed.
+    /// Offset of the record. The MAC covers the bytes before it, with ARCOUNT reduced by one.
     pub at: usize,
-    /// Where its rdata stands.
+    /// The range of its rdata.
     pub rdata_at: Range<usize>,
 }
 
@@ -21,7 +22,7 @@ pub struct TsigView<'m> {
     pub key_name: NameBuf,
     /// Algorithm Name.
     pub algorithm: NameBuf,
-    /// Time Signed, in seconds of 1970; 48 bits.
+    /// Time Signed, in seconds since 1970; 48 bits.
     pub time_signed: u64,
     /// Fudge, in seconds, as sent.
     pub fudge: u16,
@@ -36,7 +37,7 @@ pub struct TsigView<'m> {
 }
 
 impl<'m> TsigView<'m> {
-    /// Reads the record at `tsig`; `None` when its rdata is not laid out as TSIG.
+    /// Reads the record at `tsig`; `None` if its rdata is malformed.
     #[must_use]
     pub fn read(message: &'m [u8], tsig: &TsigAt) -> Option<Self> {
         let mut steps = Steps::new();
@@ -67,7 +68,7 @@ impl<'m> TsigView<'m> {
     }
 }
 
-/// Bytes of an algorithm's MAC (RFC 8945 6); `None` for one that is not registered: no key can have it.
+/// Bytes of an algorithm's MAC (RFC 8945 6); `None` for an unregistered one, which no key can have.
 #[must_use]
 pub fn hash_bytes(algorithm: NameRef<'_>) -> Option<usize> {
     let mut labels = algorithm.labels();

@@ -1,17 +1,18 @@
-//! One form for equal rdata: names decompressed, and where RFC 4034 6.2 says so, without case.
+//! Decompression, canonical form and equality of rdata (RFC 4034 6.2).
 
-use super::check::{RdataError, field_end, rdata_check};
+use super::check::{field_end, rdata_check};
+use super::error::RdataError;
 use super::layout::{Field, layout};
 use super::rdata_fields;
 use crate::limits::RDATA_BYTES_MAX;
+use crate::name_buf::{NameBuf, Steps, read_name};
 use crate::number::Rtype;
-use crate::parse::{NameBuf, Steps, read_name};
 use core::ops::Range;
 
-/// Appends to `out` the rdata that stands at `range` of a message: names decompressed, case kept, layout checked.
+/// Appends to `out` the rdata at `range` of a message: names decompressed, case kept, layout checked.
 ///
 /// # Errors
-/// [`RdataError`] when it is not well formed; `out` is then as it was.
+/// [`RdataError`] when it is not well formed. `out` is unchanged then.
 pub fn rdata_canonical(message: &[u8], range: Range<usize>, rtype: Rtype, out: &mut Vec<u8>) -> Result<(), RdataError> {
     let start = out.len();
     let result = decompress(message, range, rtype, out).and_then(|()| rdata_check(rtype, &out[start..]));
@@ -21,7 +22,7 @@ pub fn rdata_canonical(message: &[u8], range: Range<usize>, rtype: Rtype, out: &
     result
 }
 
-/// Copies rdata, its compressed names whole.
+/// Copies rdata, and decompresses its names.
 fn decompress(message: &[u8], range: Range<usize>, rtype: Rtype, out: &mut Vec<u8>) -> Result<(), RdataError> {
     let rdata = message.get(range.clone()).ok_or(RdataError::Short)?;
     let fields = layout(rtype).unwrap_or_default();
@@ -40,7 +41,7 @@ fn decompress(message: &[u8], range: Range<usize>, rtype: Rtype, out: &mut Vec<u
                 out.extend_from_slice(name.as_bytes());
             }
             _ => {
-                // No field behind a compressed name looks at bytes before itself, so it may be read where it stands.
+                // No field after a compressed name depends on bytes before itself, so it can be read in place.
                 let end = field_end(field, message, at)?;
                 out.extend_from_slice(&message[at..end]);
                 at = end;
@@ -53,7 +54,7 @@ fn decompress(message: &[u8], range: Range<usize>, rtype: Rtype, out: &mut Vec<u
     if out.len() - start > RDATA_BYTES_MAX { Err(RdataError::Long) } else { Ok(()) }
 }
 
-/// Lower-cases the names inside well-formed, uncompressed rdata, as canonical form has it (RFC 4034 6.2, RFC 6840 5.1).
+/// Lower-cases the names inside well-formed, uncompressed rdata for the canonical form (RFC 4034 6.2, RFC 6840 5.1).
 pub fn rdata_lowercase(rtype: Rtype, rdata: &mut [u8]) {
     let mut at = 0;
     for &field in layout(rtype).unwrap_or_default() {
@@ -65,14 +66,14 @@ pub fn rdata_lowercase(rtype: Rtype, rdata: &mut [u8]) {
     }
 }
 
-/// Whether rdata is equal as RRs are compared (RFC 2136 1.1.1, 1.1.2; RFC 3597 6): byte for byte, but without case
-/// in the names of the types that RFC 4034 6.2 lists.
+/// Whether two rdatas are equal (RFC 2136 1.1.1, 1.1.2; RFC 3597 6): byte by byte, but without case in the names of
+/// the types that RFC 4034 6.2 lists.
 #[must_use]
 pub fn rdata_eq(rtype: Rtype, a: &[u8], b: &[u8]) -> bool {
     if a == b {
         return true;
     }
-    // Names that are equal without case have the same length, so the fields of equal rdata stand at the same places.
+    // Names that are equal without case have the same length, so the fields of equal rdata have the same offsets.
     if a.len() != b.len() || !a.eq_ignore_ascii_case(b) {
         return false;
     }
@@ -85,7 +86,7 @@ pub fn rdata_eq(rtype: Rtype, a: &[u8], b: &[u8]) -> bool {
     })
 }
 
-/// Whether case does not count in the field.
+/// Whether the field is compared without case.
 const fn is_caseless(field: Field) -> bool {
     match field {
         Field::Name(rule) => rule.lowercase,

@@ -1,39 +1,16 @@
-//! Where each field ends, and whether rdata is well formed.
+//! Checks that rdata is well formed.
 
+use super::error::RdataError;
 use super::layout::Field;
 use super::value;
 use crate::limits::RDATA_BYTES_MAX;
 use crate::name::{NameError, NameRef};
 use crate::number::Rtype;
 
-/// Why rdata is not well formed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum RdataError {
-    /// It ends inside a field.
-    Short,
-    /// Bytes are left over behind the last field.
-    LeftOver,
-    /// More than 65,535 bytes once its names are decompressed.
-    Long,
-    /// A malformed name, or one that is compressed where it must not be.
-    Name(NameError),
-    /// A value that the field does not allow.
-    Value(Field),
-}
-
-impl From<NameError> for RdataError {
-    fn from(error: NameError) -> Self {
-        match error {
-            NameError::Short => Self::Short,
-            error => Self::Name(error),
-        }
-    }
-}
-
-/// Checks that uncompressed rdata is well formed; of a type without layout, any bytes are.
+/// Checks that uncompressed rdata is well formed. For a type without layout, any bytes are.
 ///
 /// # Errors
-/// [`RdataError`] says what is wrong with it.
+/// [`RdataError`] with the problem.
 pub fn rdata_check(rtype: Rtype, rdata: &[u8]) -> Result<(), RdataError> {
     if rdata.len() > RDATA_BYTES_MAX {
         return Err(RdataError::Long);
@@ -49,14 +26,14 @@ pub fn rdata_check(rtype: Rtype, rdata: &[u8]) -> Result<(), RdataError> {
     value::check_digest(rtype, rdata)
 }
 
-/// Where the field that starts at `at` ends; its value is checked.
+/// The end of the field at `at`. Checks its value.
 pub(super) fn field_end(field: Field, rdata: &[u8], at: usize) -> Result<usize, RdataError> {
     let rest = rdata.get(at..).ok_or(RdataError::Short)?;
     let len = field_bytes(field, rdata, rest)?;
     if len <= rest.len() { Ok(at + len) } else { Err(RdataError::Short) }
 }
 
-/// How many bytes of `rest` the field takes; may be more than there are.
+/// The number of bytes that the field needs, which may be more than `rest` has.
 fn field_bytes(field: Field, rdata: &[u8], rest: &[u8]) -> Result<usize, RdataError> {
     let valid = |is_valid: bool, len: usize| if is_valid { Ok(len) } else { Err(RdataError::Value(field)) };
     let at_least = |min: u8| if rest.len() >= min.into() { Ok(rest.len()) } else { Err(RdataError::Short) };
@@ -99,7 +76,7 @@ fn field_bytes(field: Field, rdata: &[u8], rest: &[u8]) -> Result<usize, RdataEr
         Field::Loc => valid(value::is_loc(rest)?, 16),
         Field::Bitmap => valid(value::is_bitmap(rest), rest.len()),
         Field::NxtBitmap => valid(value::is_nxt_bitmap(rest), rest.len()),
-        // 65,536 ports in eight a bit-byte (RFC 1035 3.4.2).
+        // One bit for each of 65,536 ports (RFC 1035 3.4.2).
         Field::PortBitmap => valid(rest.len() <= 8192, rest.len()),
         Field::Apl => valid(value::is_apl(rest), rest.len()),
         Field::SvcParams => valid(value::is_svc_params(rest), rest.len()),
@@ -107,7 +84,7 @@ fn field_bytes(field: Field, rdata: &[u8], rest: &[u8]) -> Result<usize, RdataEr
     }
 }
 
-/// Bytes of a name, which must not be compressed here.
+/// The length of a name, which must not be compressed here.
 fn name_bytes(rest: &[u8]) -> Result<usize, NameError> {
     NameRef::split_from(rest).map(|(name, _)| name.as_bytes().len())
 }

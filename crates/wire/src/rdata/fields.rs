@@ -1,11 +1,12 @@
-//! Rdata taken apart: its fields, and the names among them.
+//! Splits rdata into fields, and finds the names among them.
 
-use super::check::{RdataError, field_end};
+use super::check::field_end;
+use super::error::RdataError;
 use super::layout::{Field, layout};
 use crate::name::NameRef;
 use crate::number::Rtype;
 
-/// Iterator over the fields of rdata; made by [`rdata_fields`]. It ends behind the first error.
+/// Iterator over the fields of rdata; made by [`rdata_fields`]. It ends after the first error.
 #[derive(Clone)]
 pub struct Fields<'r> {
     fields: &'static [Field],
@@ -13,7 +14,7 @@ pub struct Fields<'r> {
     at: usize,
 }
 
-/// Takes uncompressed rdata apart: each field with its bytes. A type without layout is one field of [`Field::Bytes`].
+/// Splits uncompressed rdata into fields with their bytes. A type without layout has one field, [`Field::Bytes`].
 #[must_use]
 pub fn rdata_fields(rtype: Rtype, rdata: &[u8]) -> Fields<'_> {
     Fields { fields: layout(rtype).unwrap_or(&[Field::Bytes]), rdata, at: 0 }
@@ -23,7 +24,7 @@ impl<'r> Iterator for Fields<'r> {
     type Item = Result<(Field, &'r [u8]), RdataError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let Some((&field, behind)) = self.fields.split_first() else {
+        let Some((&field, after)) = self.fields.split_first() else {
             let is_left_over = self.at < self.rdata.len();
             self.at = self.rdata.len();
             return is_left_over.then_some(Err(RdataError::LeftOver));
@@ -31,7 +32,7 @@ impl<'r> Iterator for Fields<'r> {
         let start = self.at;
         match field_end(field, self.rdata, start) {
             Ok(end) => {
-                (self.fields, self.at) = (behind, end);
+                (self.fields, self.at) = (after, end);
                 Some(Ok((field, &self.rdata[start..end])))
             }
             Err(error) => {
@@ -42,7 +43,7 @@ impl<'r> Iterator for Fields<'r> {
     }
 }
 
-/// The names inside well-formed, uncompressed rdata, in their order; gateways and rendezvous servers too.
+/// The names inside well-formed, uncompressed rdata, in order, including gateways and rendezvous servers.
 pub fn rdata_names(rtype: Rtype, rdata: &[u8]) -> impl Iterator<Item = NameRef<'_>> {
     rdata_fields(rtype, rdata)
         .map_while(Result::ok)

@@ -1,8 +1,8 @@
-//! The table: the fields of each registered type, in their order on the wire.
+//! The table of layouts: the fields of each registered type, in wire order.
 
 use crate::number::Rtype;
 
-/// What may be done to a name inside rdata.
+/// How a name inside rdata is compressed, decompressed and compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NameRule {
     /// It may be sent compressed: the types of RFC 1035 only (RFC 3597 4).
@@ -13,30 +13,30 @@ pub struct NameRule {
     pub lowercase: bool,
 }
 
-/// One field of rdata. Its documentation says wire form first, presentation format second.
+/// One field of rdata. The comment of each gives the wire form first, then the presentation format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Field {
     /// A name.
     Name(NameRule),
-    /// Names up to the end, possibly none; never compressed.
+    /// Names up to the end, possibly none, never compressed.
     NamesRest,
-    /// An byte; a decimal number.
+    /// A byte; a decimal number.
     U8,
     /// Two bytes; a decimal number.
     U16,
     /// Four bytes; a decimal number.
     U32,
-    /// Four bytes, seconds; a number, or with units as TTLs may have.
+    /// Four bytes, seconds; a number, or a TTL with units.
     Ttl,
     /// Four bytes, seconds modulo 2^32; YYYYMMDDHHmmSS or a number (RFC 4034 3.2).
     Time32,
     /// Two bytes; the mnemonic of an RR type.
     RtypeField,
-    /// An byte; number or mnemonic of a DNSSEC algorithm (RFC 4034 A.1).
+    /// A byte; number or mnemonic of a DNSSEC algorithm (RFC 4034 A.1).
     Algorithm,
     /// Two bytes; number or mnemonic of a certificate type (RFC 4398 2.1).
     CertType,
-    /// An byte; number or mnemonic of an IP protocol (RFC 1035 3.4.2).
+    /// A byte; number or mnemonic of an IP protocol (RFC 1035 3.4.2).
     IpProtocol,
     /// Four bytes; dotted quad.
     Ipv4,
@@ -75,15 +75,15 @@ pub enum Field {
     NxtBitmap,
     /// Bitmap of ports, up to the end (RFC 1035 3.4.2); numbers or mnemonics of services.
     PortBitmap,
-    /// By the gateway type in the byte `type_at` of the rdata, under `type_mask`: nothing (0, `.`), IPv4 (1), IPv6
-    /// (2), a name that is neither compressed nor lower-cased (3) (RFC 4025 2.5, RFC 8777 4.2.4).
+    /// The gateway type decides, which is byte `type_at` of the rdata under `type_mask`: nothing (0, `.`), IPv4 (1),
+    /// IPv6 (2), or a name that is neither compressed nor lower-cased (3) (RFC 4025 2.5, RFC 8777 4.2.4).
     Gateway {
-        /// Which byte of the rdata holds the type.
+        /// Offset of the byte with the type.
         type_at: u8,
-        /// Which bits of it.
+        /// The bits of the type in that byte.
         type_mask: u8,
     },
-    /// An byte of two fields (RFC 8777 4.2.2, 4.2.3): discovery optional in the top bit, relay type below; two
+    /// A byte of two fields (RFC 8777 4.2.2, 4.2.3): discovery optional in the top bit, relay type below; two
     /// numbers.
     RelayType,
     /// All of LOC (RFC 1876 2).
@@ -94,7 +94,7 @@ pub enum Field {
     SvcParams,
     /// All of NSAP: one or more bytes; `0x` and hexadecimal with dots (RFC 1706 5).
     Nsap,
-    /// All of ATMA: an byte of format and the address; hexadecimal with dots (0) or `+` and digits (1).
+    /// All of ATMA: a byte of format and the address; hexadecimal with dots (0) or `+` and digits (1).
     Atma,
     /// Eight bytes; four groups of hexadecimal digits with colons (RFC 6742 2.1.1, 2.3.1).
     Locator64,
@@ -109,7 +109,7 @@ pub enum Field {
     /// HIT length, algorithm, key length, HIT, key (RFC 8005 5); printed as algorithm, HIT in hexadecimal, key in
     /// base64.
     HipKeys,
-    /// Prefix length and as many bytes as the rest of an address has (RFC 2874 3.1); number and IPv6 address.
+    /// Prefix length and the bytes of the rest of the address (RFC 2874 3.1); number and IPv6 address.
     A6Suffix,
     /// The prefix name of A6: present when the prefix length is not 0; lower-cased, never compressed.
     A6Name,
@@ -117,18 +117,18 @@ pub enum Field {
 
 /// A name of RFC 1035: compressed both ways, lower-cased.
 const CLASSIC: Field = Field::Name(NameRule { compress: true, pointer_accepted: true, lowercase: true });
-/// A name of the types that RFC 3597 4 wants decompressed though they are sent uncompressed.
+/// A name that is sent uncompressed, but decompressed when received (RFC 3597 4).
 const RECEIVED: Field = Field::Name(NameRule { compress: false, pointer_accepted: true, lowercase: true });
 /// A name that is never compressed, of a type that RFC 4034 6.2 lists.
 const LOWERED: Field = Field::Name(NameRule { compress: false, pointer_accepted: false, lowercase: true });
-/// A name that stays as it is.
+/// A name that is neither compressed nor lower-cased.
 const PLAIN: Field = Field::Name(NameRule { compress: false, pointer_accepted: false, lowercase: false });
 
 const HEX: Field = Field::HexRest { bytes_min: 1 };
 const BASE64: Field = Field::Base64Rest { bytes_min: 1 };
 const BASE64_OR_NONE: Field = Field::Base64Rest { bytes_min: 0 };
 
-/// The fields of a type's rdata in their order; `None` for a type that is opaque here (RFC 3597).
+/// The fields of a type's rdata in order; `None` for a type that is opaque here (RFC 3597).
 #[must_use]
 pub const fn layout(rtype: Rtype) -> Option<&'static [Field]> {
     use Field::*;
@@ -143,7 +143,7 @@ pub const fn layout(rtype: Rtype) -> Option<&'static [Field]> {
         Rtype::MINFO => &[CLASSIC, CLASSIC],
         Rtype::MX => &[U16, CLASSIC],
         Rtype::TXT | Rtype::SPF | Rtype::NINFO | Rtype::AVC | Rtype::RESINFO | Rtype::WALLET => &[CharStringsRest],
-        // RFC 1183, 1706, 1712, 1876, 1995 and other early ones
+        // RFC 1183, 1706, 1712, 1876, 1995 and other early RFCs
         Rtype::RP => &[RECEIVED, RECEIVED],
         Rtype::AFSDB | Rtype::RT => &[U16, RECEIVED],
         Rtype::X25 => &[CharString],
@@ -161,7 +161,7 @@ pub const fn layout(rtype: Rtype) -> Option<&'static [Field]> {
         Rtype::A6 => &[A6Suffix, A6Name],
         Rtype::DNAME => &[LOWERED],
         Rtype::APL => &[Apl],
-        // DNSSEC, its forerunners and what came with it
+        // DNSSEC, its predecessors and related types
         Rtype::SIG => &[Field::RtypeField, Algorithm, U8, Ttl, Time32, Time32, U16, RECEIVED, BASE64],
         Rtype::NXT => &[RECEIVED, NxtBitmap],
         Rtype::KEY | Rtype::RKEY => &[U16, U8, Algorithm, BASE64_OR_NONE],
@@ -175,7 +175,7 @@ pub const fn layout(rtype: Rtype) -> Option<&'static [Field]> {
         Rtype::CSYNC => &[U32, U16, Bitmap],
         Rtype::ZONEMD => &[U32, U8, U8, HEX],
         Rtype::DSYNC => &[Field::RtypeField, U8, U16, PLAIN],
-        // Keys and certificates of others
+        // Keys and certificates of other protocols
         Rtype::SSHFP => &[U8, U8, HEX],
         Rtype::IPSECKEY => &[U8, U8, U8, Gateway { type_at: 1, type_mask: 0xFF }, BASE64_OR_NONE],
         Rtype::DHCID | Rtype::OPENPGPKEY | Rtype::HHIT | Rtype::BRID => &[BASE64],
@@ -219,8 +219,8 @@ mod tests {
         (0..=u16::MAX).filter_map(|number| Some((Rtype(number), layout(Rtype(number))?)))
     }
 
-    fn with(wanted: fn(&NameRule) -> bool) -> Vec<Rtype> {
-        let has = |fields: &[Field]| fields.iter().any(|f| matches!(f, Field::Name(rule) if wanted(rule)));
+    fn types_with(has_property: fn(&NameRule) -> bool) -> Vec<Rtype> {
+        let has = |fields: &[Field]| fields.iter().any(|f| matches!(f, Field::Name(rule) if has_property(rule)));
         types().filter(|(_, fields)| has(fields)).map(|(rtype, _)| rtype).collect()
     }
 
@@ -239,19 +239,19 @@ mod tests {
             Rtype::MINFO,
             Rtype::MX,
         ];
-        assert_eq!(with(|rule| rule.compress), classic);
+        assert_eq!(types_with(|rule| rule.compress), classic);
     }
 
     #[test]
     fn compression_pointers_follow_rfc_3597_4() {
-        let received = with(|rule| rule.pointer_accepted && !rule.compress);
+        let received = types_with(|rule| rule.pointer_accepted && !rule.compress);
         let listed = [Rtype::RP, Rtype::AFSDB, Rtype::RT, Rtype::SIG, Rtype::PX, Rtype::NXT, Rtype::SRV, Rtype::NAPTR];
         assert_eq!(received, listed);
     }
 
     #[test]
     fn names_are_lowered_in_the_types_of_rfc_4034_6_2_but_nsec() {
-        let lowered = with(|rule| rule.lowercase && !rule.pointer_accepted);
+        let lowered = types_with(|rule| rule.lowercase && !rule.pointer_accepted);
         assert_eq!(lowered, [Rtype::KX, Rtype::DNAME, Rtype::RRSIG]);
         assert_eq!(layout(Rtype::NSEC).unwrap()[0], PLAIN);
         assert!(layout(Rtype::A6).unwrap().contains(&Field::A6Name));

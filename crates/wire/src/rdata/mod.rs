@@ -1,18 +1,20 @@
-//! What rdata of each type consists of, in one table, and everything that follows from it: checking, decompression,
-//! canonical form, equality, the names inside; scanning and printing text reads the same table elsewhere.
+//! The layout of each type's rdata in one table, and its uses: checks, decompression, canonical form, equality, and
+//! names inside rdata. The scanner and the printer of text use the same table.
 
 // The table.
 mod layout;
 pub use layout::{Field, NameRule, layout};
 
-// Where a field ends, and whether its value is allowed.
+// Length and validity of each field.
 mod check;
+mod error;
 mod value;
 
-// What is done with rdata by its fields.
+// Operations on rdata by field.
 mod canonical;
 mod fields;
 pub use canonical::{rdata_canonical, rdata_eq, rdata_lowercase};
-pub use check::{RdataError, rdata_check};
+pub use check::rdata_check;
+pub use error::RdataError;
 pub use fields::{Fields, rdata_fields, rdata_names};
 pub use value::digest_bytes;

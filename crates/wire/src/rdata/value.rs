@@ -1,15 +1,15 @@
-//! Values that are more than bytes: coordinates, bitmaps, prefixes, parameters.
+//! Checks of structured values: coordinates, bitmaps, prefixes, parameters.
 
-use super::check::RdataError;
+use super::error::RdataError;
 use super::layout::Field;
+use crate::integers::{u16_at, u32_at};
 use crate::number::Rtype;
-use crate::parse::{u16_at, u32_at};
 
 /// Offset of the ZONEMD scheme, after the serial (RFC 8976 2.2).
 const ZONEMD_SCHEME_AT: usize = 4;
 
-/// The length of a digest of this kind, for the types that have one; `None` if the kind is not registered. For ZONEMD
-/// it is the length under scheme 1 (RFC 4034 5.1.3, RFC 4509 2.1, RFC 6605 3, RFC 8976 2.2.3).
+/// The length of a digest of this kind, for types with digests; `None` if the kind is not registered. For ZONEMD it is
+/// the length under scheme 1 (RFC 4034 5.1.3, RFC 4509 2.1, RFC 6605 3, RFC 8976 2.2.3).
 #[must_use]
 pub const fn digest_bytes(rtype: Rtype, kind: u8) -> Option<usize> {
     match (rtype, kind) {
@@ -56,13 +56,13 @@ pub(super) fn is_loc(rest: &[u8]) -> Result<bool, RdataError> {
 /// Windows ascend, none is empty, no trailing zero byte (RFC 4034 4.1.2).
 pub(super) fn is_bitmap(mut rest: &[u8]) -> bool {
     let mut window_min = 0u16;
-    while let [window, len, behind @ ..] = rest {
-        let Some((bits, behind)) = behind.split_at_checked(*len as usize) else { return false };
+    while let [window, len, after @ ..] = rest {
+        let Some((bits, after)) = after.split_at_checked(*len as usize) else { return false };
         if u16::from(*window) < window_min || bits.len() > 32 || bits.last().is_none_or(|&last| last == 0) {
             return false;
         }
         window_min = u16::from(*window) + 1;
-        rest = behind;
+        rest = after;
     }
     rest.is_empty()
 }
@@ -78,8 +78,8 @@ pub(super) fn is_nxt_bitmap(rest: &[u8]) -> bool {
 
 /// Items whose prefix and address fit the family; no trailing zero byte (RFC 3123 4).
 pub(super) fn is_apl(mut rest: &[u8]) -> bool {
-    while let [family_high, family_low, prefix, len, behind @ ..] = rest {
-        let Some((address, behind)) = behind.split_at_checked((len & 0x7F) as usize) else { return false };
+    while let [family_high, family_low, prefix, len, after @ ..] = rest {
+        let Some((address, after)) = after.split_at_checked((len & 0x7F) as usize) else { return false };
         let is_fitting = match u16::from_be_bytes([*family_high, *family_low]) {
             1 => *prefix <= 32 && address.len() <= 4,
             2 => *prefix <= 128 && address.len() <= 16,
@@ -88,7 +88,7 @@ pub(super) fn is_apl(mut rest: &[u8]) -> bool {
         if !is_fitting || address.last() == Some(&0) {
             return false;
         }
-        rest = behind;
+        rest = after;
     }
     rest.is_empty()
 }
@@ -117,13 +117,13 @@ pub(super) fn is_svc_params(params: &[u8]) -> bool {
 
 /// Whether every key of `mandatory` is among `params`; both ascend, so one pass is enough (RFC 9460 8).
 fn has_keys(params: &[u8], mandatory: &[u8]) -> bool {
-    let mut wanted = mandatory.chunks_exact(2).map(|key| u16::from_be_bytes([key[0], key[1]])).peekable();
+    let mut mandatory_keys = mandatory.chunks_exact(2).map(|key| u16::from_be_bytes([key[0], key[1]])).peekable();
     let mut rest = params;
     while let (Some(key), Some(len)) = (u16_at(rest, 0), u16_at(rest, 2)) {
-        wanted.next_if_eq(&key);
+        mandatory_keys.next_if_eq(&key);
         rest = rest.get(4 + len as usize..).unwrap_or_default();
     }
-    wanted.peek().is_none()
+    mandatory_keys.peek().is_none()
 }
 
 fn is_svc_value(key: u16, value: &[u8]) -> bool {
@@ -159,16 +159,16 @@ fn is_svc_value(key: u16, value: &[u8]) -> bool {
 /// Whether a value is a list of non-empty items, each after its length (RFC 9460 7.1.1).
 fn are_svc_items(value: &[u8]) -> bool {
     let mut rest = value;
-    while let [len, behind @ ..] = rest {
-        match behind.get(*len as usize..) {
-            Some(behind) if *len > 0 => rest = behind,
+    while let [len, after @ ..] = rest {
+        match after.get(*len as usize..) {
+            Some(after) if *len > 0 => rest = after,
             _ => return false,
         }
     }
     true
 }
 
-/// HIT and key, both of them there (RFC 8005 5).
+/// HIT and key, both present (RFC 8005 5).
 pub(super) fn hip_keys_bytes(rest: &[u8]) -> Result<usize, RdataError> {
     let [hit_len, _, key_high, key_low, ..] = rest else { return Err(RdataError::Short) };
     let key_len = u16::from_be_bytes([*key_high, *key_low]) as usize;

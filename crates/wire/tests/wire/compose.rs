@@ -1,4 +1,4 @@
-//! Composed responses, byte by byte where it counts.
+//! Composed responses, compared byte by byte where needed.
 
 use crate::support::hex;
 use catamaran_wire::compose::ede;
@@ -75,7 +75,7 @@ fn names_are_compressed_inside_rdata_of_the_old_types_only() {
         (Rtype::SVCB, &[&[0, 1], target.as_bytes()].concat(), [&[0, 1], target.as_bytes()].concat()),
         (Rtype::MX, &mx, hex("000a 0178 c00c")),
         (Rtype::SOA, &soa, [hex("0178 c00c 0168 c024"), vec![7; 20]].concat()),
-        // Rdata that is not what its type has is sent as it is.
+        // Malformed rdata is sent unchanged.
         (Rtype::MX, &vec![0, 10, 0xC0, 12], vec![0, 10, 0xC0, 12]),
         (Rtype::NS, &[target.as_bytes(), b"x"].concat(), b"\x01x\xC0\x0Cx".to_vec()),
     ] {
@@ -129,7 +129,7 @@ fn the_response_to_an_update_has_its_opcode_and_zone() {
 }
 
 #[test]
-fn what_does_not_fit_leaves_no_trace() {
+fn data_that_does_not_fit_is_rolled_back() {
     let query = MessageBuilder::query(1, name("a.test").as_ref(), Rtype::TXT).build();
     let text = [vec![200], vec![b'x'; 200]].concat();
     let response = respond(&query, 512, None, |composer| {
@@ -138,7 +138,7 @@ fn what_does_not_fit_leaves_no_trace() {
         let before = (composer.byte_count(), composer.record_count(Section::Answer));
         assert_eq!(push(composer, Section::Answer, "z.a.test", Rtype::TXT, three), Err(Full));
         assert_eq!((composer.byte_count(), composer.record_count(Section::Answer)), before);
-        // The name that was taken back is not pointed to.
+        // No pointer leads to the removed name.
         push(composer, Section::Answer, "z.a.test", Rtype::TXT, &three[..1]).unwrap();
         assert_eq!(push(composer, Section::Answer, "a.test", Rtype::TXT, &three[..1]), Err(Full));
         assert!(!composer.is_truncated());
@@ -156,7 +156,7 @@ fn what_does_not_fit_leaves_no_trace() {
 }
 
 #[test]
-fn a_mark_takes_back_what_belongs_together() {
+fn rollback_removes_everything_after_the_mark() {
     let query = MessageBuilder::query(1, name("a.test").as_ref(), Rtype::A).build();
     let response = respond(&query, 512, None, |composer| {
         push(composer, Section::Answer, "a.test", Rtype::A, &[&[1; 4]]).unwrap();
@@ -178,7 +178,7 @@ fn the_table_of_names_is_bounded_and_so_are_pointers() {
         for at in 0..count {
             push(composer, Section::Answer, &format!("n{at}."), Rtype::A, &[&[1; 4]]).unwrap();
         }
-        // The first is pointed to, the last, sent beyond the 64th and beyond 16,383 bytes, is not.
+        // Pointers lead to the first name, but not to the last one, after the 64th and after 16,383 bytes.
         assert_eq!(push(composer, Section::Answer, "n0.", Rtype::A, &[&[1; 4]]), Ok(()));
         let before = composer.byte_count();
         push(composer, Section::Answer, "n63.", Rtype::A, &[&[1; 4]]).unwrap();
@@ -194,7 +194,7 @@ fn the_table_of_names_is_bounded_and_so_are_pointers() {
 }
 
 #[test]
-fn opt_carries_what_it_was_given() {
+fn opt_has_the_given_options() {
     let query = MessageBuilder::query(1, name("a.test").as_ref(), Rtype::A).edns(1232, true).build();
     let edns = EdnsOut {
         payload: 1232,
@@ -247,7 +247,7 @@ fn options_that_do_not_fit_are_left_out_text_first() {
 }
 
 #[test]
-fn records_give_way_to_opt_that_was_not_reserved() {
+fn records_are_dropped_for_an_unreserved_opt() {
     let query = MessageBuilder::query(1, name("a.test").as_ref(), Rtype::A).edns(512, false).build();
     let mut buffer = [0; 512];
     let mut composer = Composer::new(&mut buffer, 24 + 2 * 16 + 10);
@@ -296,14 +296,14 @@ fn padding_fills_blocks() {
             push(composer, Section::Answer, "a.test", Rtype::TXT, &[&text]).unwrap();
         });
         assert_eq!(response.len() % 468, 0);
-        // What is put behind it counts.
+        // Bytes appended later count.
         let signed = EdnsOut { behind_bytes: 83, ..edns };
         let response = respond(&query, 4096, Some(&signed), |composer| {
             push(composer, Section::Answer, "a.test", Rtype::TXT, &[&text]).unwrap();
         });
         assert_eq!((response.len() + 83) % 468, 0);
     }
-    // Where there is no room for a whole block, as much as there is.
+    // Without room for a whole block, all remaining room is padded.
     assert_eq!(respond(&query, 100, Some(&edns), |_| ()).len(), 100);
 }
 

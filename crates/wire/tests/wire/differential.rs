@@ -1,4 +1,4 @@
-//! The same bytes through ours and through `domain`.
+//! Parses and composes the same bytes with this crate and with `domain`.
 
 use crate::properties::{any_broken_message, any_name, any_rdata};
 use catamaran_wire::limits::HEADER_BYTES;
@@ -17,7 +17,7 @@ use proptest::sample::{Index, select};
 
 type TheirData<'a> = AllRecordData<&'a [u8], ParsedName<&'a [u8]>>;
 
-/// The types that `domain` takes apart.
+/// The types whose rdata `domain` parses.
 const THEIR_TYPES: [Rtype; 37] = [
     Rtype::A,
     Rtype::NS,
@@ -81,10 +81,10 @@ fn their_rdata(bytes: &[u8], at: usize, rtype: Rtype) -> Option<(Vec<u8>, Vec<u8
     Some((composed, canonical))
 }
 
-/// Where ours reads rdata and `domain` does not, and the other way about; the rest must agree.
+/// Known differences between this crate and `domain` about valid rdata. Everything else must agree.
 fn is_known_difference(rtype: Rtype, ours: &Result<(), RdataError>, rdata: &[u8]) -> bool {
     match (rtype, ours) {
-        // A value that a registered field does not allow: `domain` looks at fewer of them.
+        // A value that a registered field does not allow: `domain` checks fewer fields.
         (_, Err(RdataError::Value(_))) => true,
         // No string at all (RFC 1035 3.3.14: "one or more").
         (Rtype::TXT, Err(RdataError::Short)) => rdata.is_empty(),
@@ -120,7 +120,7 @@ proptest! {
                 prop_assert_eq!(end, their_end);
             }
             (Ok(_), None) => prop_assert!(false, "only ours reads {:?} at {}: {:?}", bytes, at, ours),
-            // No name stands in the header; `domain` reads one there.
+            // A pointer into the header is invalid; `domain` follows it.
             (Err(error), Some(_)) => {
                 let is_to_header = |pair: &[u8]| pair[0] == 0xC0 && usize::from(pair[1]) < HEADER_BYTES;
                 prop_assert!(bytes.windows(2).any(is_to_header), "only theirs reads {:?} at {}", bytes, at);
@@ -197,7 +197,7 @@ proptest! {
                     prop_assert_eq!(rdata, theirs.1);
                 }
             }
-            // `domain` neither minds bytes left over nor a name in the header.
+            // `domain` accepts trailing bytes and pointers into the header.
             Err(catamaran_wire::ParseError::LeftOver | catamaran_wire::ParseError::Name(NameError::Pointer)) => {}
             Err(error) => prop_assert!(theirs.is_none(), "{:?} {:?}", error, bytes),
         }
@@ -249,7 +249,7 @@ fn compare_rdata(rtype: Rtype, rdata: &[u8]) -> Result<(), TestCaseError> {
             rdata_lowercase(rtype, &mut lowered);
             prop_assert!(is_lowered_by_them(rtype) || lowered == canonical, "{:?} {:?}", rtype, rdata);
         }
-        // RFC 4025 2.4 has algorithm 0 for "no key"; ours does not hold the one against the other.
+        // RFC 4025 2.4: algorithm 0 means "no key". This crate does not check that no key follows.
         (Ok(()), None) if rtype == Rtype::IPSECKEY => {
             let has_key = rdata_fields(rtype, rdata).last().is_some_and(|key| !key.unwrap().1.is_empty());
             prop_assert_eq!(rdata[2] == 0, has_key, "only ours reads {:?}", rdata);

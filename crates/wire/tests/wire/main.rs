@@ -1,4 +1,4 @@
-//! What this crate does, seen from outside.
+//! Tests of the public interface.
 
 mod support;
 
@@ -6,10 +6,10 @@ mod support;
 mod order_of_answers;
 mod rdata;
 
-// Examples: the ways to go wrong, and composed bytes.
+// Examples: malformed messages, and composed bytes.
 mod compose;
 mod malformed;
 
-// Any bytes, and an independent codec.
+// Properties, and comparison with an independent codec.
 mod differential;
 mod properties;

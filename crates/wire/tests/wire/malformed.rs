@@ -1,4 +1,4 @@
-//! The ways to go wrong that RFC 9267 lists, one test each, and the bounds on work.
+//! The errors that RFC 9267 lists, one test each, and the bounds on work.
 
 use catamaran_wire::limits::{MESSAGE_BYTES_MAX, NAME_STEPS_MAX};
 use catamaran_wire::{
@@ -23,9 +23,9 @@ fn reason(bytes: &[u8]) -> RejectReason {
     }
 }
 
-/// RFC 9267 2: pointers to themselves, forward, into the header, round and round, behind the end.
+/// RFC 9267 2: pointers to themselves, forward, into the header, in loops, past the end.
 #[test]
-fn pointers_go_back_or_nowhere() {
+fn pointers_only_point_backwards() {
     assert_eq!(read(b"\x01a\0\x01b\xC0\x0C", 3), Ok("b.a.".into()));
     for (body, at) in [
         (&b"\xC0\x0C"[..], 0),
@@ -39,12 +39,12 @@ fn pointers_go_back_or_nowhere() {
     ] {
         assert_eq!(read(body, at), Err(NameError::Pointer), "{body:?}");
     }
-    // Back, but into the labels that it ends.
+    // Back, but into the labels before the pointer itself.
     assert_eq!(read(b"\x01a\x01b\xC0\x0E", 0), Err(NameError::Pointer));
     assert_eq!(read(b"\x01a\0\xC0", 3), Err(NameError::Short));
 }
 
-/// RFC 9267 2: a pointer's two high bits are its own; the other label types are not in use.
+/// RFC 9267 2: two high bits mark a pointer; the other label types are unused.
 #[test]
 fn label_types_not_in_use_are_refused() {
     for byte in 0x40..0xC0 {
@@ -52,7 +52,7 @@ fn label_types_not_in_use_are_refused() {
     }
 }
 
-/// RFC 9267 3: 255 bytes are a name, 256 are none, pointers or not.
+/// RFC 9267 3: a name has at most 255 bytes, with or without pointers.
 #[test]
 fn names_are_bounded_after_decompression() {
     let label = |byte: u8, len: usize| [vec![len as u8], vec![byte; len]].concat();
@@ -66,7 +66,7 @@ fn names_are_bounded_after_decompression() {
     assert_eq!(read(&labels(128), 0), Err(NameError::Long));
 }
 
-/// RFC 9267 4: the root label must be there, and it need not be the end of the message.
+/// RFC 9267 4: the root label must exist, and need not end the message.
 #[test]
 fn a_name_without_root_label_is_short() {
     for body in [&b""[..], b"\x03", b"\x03ab", b"\x03abc", b"\x03abc\x01"] {
@@ -76,9 +76,9 @@ fn a_name_without_root_label_is_short() {
     assert_eq!(read(b"\x03a\0b\0", 0), Ok("a\\000b.".into()));
 }
 
-/// RFC 9267 5: RDLENGTH says more, or less, than there is.
+/// RFC 9267 5: RDLENGTH is too large or too small.
 #[test]
-fn rdlength_is_held_against_the_message() {
+fn rdlength_is_checked_against_the_message() {
     let root = Name::root();
     let record = |rdata: &[u8]| {
         MessageBuilder::query(1, root.as_ref(), Rtype::A)
@@ -98,9 +98,9 @@ fn rdlength_is_held_against_the_message() {
     assert_eq!(reason(&with_len(3)), RejectReason::LeftOver);
 }
 
-/// RFC 9267 6: counts that promise more, or less, than there is.
+/// RFC 9267 6: counts that are too large or too small.
 #[test]
-fn counts_are_held_against_the_message() {
+fn counts_are_checked_against_the_message() {
     let root = Name::root();
     let good = MessageBuilder::query(1, root.as_ref(), Rtype::A).edns(1232, false).build();
     for section in [6, 8, 10] {
@@ -113,8 +113,8 @@ fn counts_are_held_against_the_message() {
     assert_eq!(reason(&bytes), RejectReason::LeftOver);
 }
 
-/// A chain of pointers is walked by every owner of a message as large as messages get: the work for all together is
-/// bounded, and what is refused is refused for that reason.
+/// Every owner of a message of the largest size is a chain of pointers. The total work is bounded, and the bound is the
+/// reason for the refusal.
 #[test]
 fn pointer_chains_do_not_multiply() {
     let root = Name::root();
@@ -139,7 +139,7 @@ fn pointer_chains_do_not_multiply() {
         count += 1;
         bytes[8..10].copy_from_slice(&count.to_be_bytes());
         if count == 1000 {
-            // As many as an UPDATE may have by default are no trouble.
+            // The number of records that an UPDATE may have by default is accepted.
             assert!(matches!(parse_request(&bytes), Parsed::Request(_)));
         }
     }
@@ -148,7 +148,7 @@ fn pointer_chains_do_not_multiply() {
     assert_eq!(Message::parse(&bytes).unwrap_err(), ParseError::Name(NameError::Pointer));
 }
 
-/// As many records as fit a message, each with an owner of its own: the walk takes them all.
+/// A message full of records with different owners is read completely.
 #[test]
 fn a_message_full_of_records_is_read() {
     let mut builder = MessageBuilder::update(1, Name::root().as_ref());

@@ -1,4 +1,4 @@
-//! Any bytes at all: nothing panics, what was read is what is there, what was composed is read again.
+//! Properties for arbitrary bytes: nothing panics, parsing is faithful, and composed messages can be parsed.
 
 use catamaran_wire::compose::SoaForm;
 use catamaran_wire::{
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use std::cmp::Ordering;
 
-/// Names of few, short labels, so that ends are shared, and now and then long ones.
+/// Names of few, short labels, so that suffixes are shared, and sometimes long ones.
 pub(crate) fn any_name() -> impl Strategy<Value = Name> {
     let label = prop_oneof![
         8 => select(vec!["a", "A", "b", "ns", "NS", "example", "Example", "test"]).prop_map(|l| l.as_bytes().to_vec()),
@@ -23,7 +23,7 @@ pub(crate) fn any_name() -> impl Strategy<Value = Name> {
             bytes.extend(label);
         }
         bytes.push(0);
-        Some(NameRef::from_octets(&bytes).ok()?.to_name())
+        Some(NameRef::from_bytes(&bytes).ok()?.to_name())
     })
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn known_types() -> Vec<Rtype> {
     (0..=u16::MAX).map(Rtype).filter(|&rtype| layout(rtype).is_some()).collect()
 }
 
-/// A type and rdata that is well formed: a name of the type's golden cases.
+/// A type with well-formed rdata from its golden cases.
 pub(crate) fn any_rdata() -> impl Strategy<Value = (Rtype, Vec<u8>)> {
     let golden: Vec<&str> = include_str!("../golden/rdata.txt").lines().collect();
     let mut cases = Vec::new();
@@ -84,7 +84,7 @@ pub(crate) fn any_broken_message() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// Everything that can be read of a message, read.
+/// Reads every part of a message.
 fn read_all(bytes: &[u8]) {
     if let Parsed::Request(request) = parse_request(bytes) {
         let mut rdata = Vec::new();
@@ -109,8 +109,7 @@ fn read_all(bytes: &[u8]) {
     }
 }
 
-/// The response to a query for this name with the SOA of this rdata, composed, and from its form, when that says what
-/// bytes it has.
+/// The response to a query for this name with an SOA of this rdata: composed, and from the prepared form if that fits.
 fn with_soa(qname: &Name, apex: &Name, rdata: &[u8], limit: usize) -> (Vec<u8>, Option<Vec<u8>>) {
     let query = MessageBuilder::query(1, qname.as_ref(), Rtype::A).build();
     let Parsed::Request(request) = parse_request(&query) else { panic!("a query") };
@@ -120,7 +119,7 @@ fn with_soa(qname: &Name, apex: &Name, rdata: &[u8], limit: usize) -> (Vec<u8>, 
         let mut composer = Composer::new(&mut bytes, limit);
         composer.start_response(&request, Rcode::NXDOMAIN, true);
         let done = if is_formed {
-            composer.push_soa_form(apex.as_ref(), SoaForm::from_octets(&form))
+            composer.push_soa_form(apex.as_ref(), SoaForm::from_bytes(&form))
         } else {
             let owner = apex.as_ref();
             composer.push_rrset(Section::Authority, owner, Rtype::SOA, Class::IN, 300, [rdata]).map(|()| true)
@@ -139,11 +138,11 @@ fn with_soa(qname: &Name, apex: &Name, rdata: &[u8], limit: usize) -> (Vec<u8>, 
 fn below(name: &Name, apex: &Name) -> Option<Name> {
     let bytes = name.as_bytes();
     let bytes = [&bytes[..bytes.len() - 1], apex.as_bytes()].concat();
-    Some(NameRef::from_octets(&bytes).ok()?.to_name())
+    Some(NameRef::from_bytes(&bytes).ok()?.to_name())
 }
 
 #[test]
-fn the_soa_of_a_usual_zone_is_ready() {
+fn the_soa_of_a_usual_zone_is_prepared() {
     let name = |text: &str| text.parse::<Name>().unwrap();
     let soa = |mname: &str, rname: &str| [name(mname).as_bytes(), name(rname).as_bytes(), &[7; 20]].concat();
     for (qname, mname, rname, is_ready) in [
@@ -153,7 +152,7 @@ fn the_soa_of_a_usual_zone_is_ready() {
         ("www.example.test.", "ns.example.", "admin.provider.test.", true),
         ("www.example.test.", "example.test.", "example.test.", true),
         ("www.example.test.", ".", ".", true),
-        // Who asks for a part of these names gets a pointer to it, which no form knows.
+        // A question with part of these names could be a pointer target, which no form supports.
         ("ns.example.test.", "ns.example.test.", "hostmaster.example.test.", false),
         ("x.dns.example.test.", "ns.dns.example.test.", "admin.example.test.", false),
         ("www.hostmaster.example.test.", "ns.example.test.", "hostmaster.example.test.", false),
@@ -167,7 +166,7 @@ fn the_soa_of_a_usual_zone_is_ready() {
 
 proptest! {
     #[test]
-    fn an_soa_that_was_made_ready_has_the_bytes_of_one_that_is_composed(
+    fn a_prepared_soa_equals_a_composed_one(
         (label, apex, mname, rname) in (any_name(), any_name(), any_name(), any_name()),
         (is_mname_below, is_rname_below, is_rname_at) in any::<(bool, bool, bool)>(),
         limit in prop_oneof![3 => Just(2_000usize), 1 => 12usize..200],
@@ -193,7 +192,7 @@ proptest! {
     }
 
     #[test]
-    fn bytes_behind_a_good_header_are_read(
+    fn bytes_after_a_valid_header_are_read(
         flags in select(vec![0u8, 0x28]),
         body in vec(any::<u8>(), 0..200),
         counts in any::<[u8; 4]>(),
@@ -224,7 +223,7 @@ proptest! {
     }
 
     #[test]
-    fn canonical_form_is_one_for_equal_rdata((rtype, rdata) in any_rdata(), other in any_rdata()) {
+    fn equal_rdata_has_one_canonical_form((rtype, rdata) in any_rdata(), other in any_rdata()) {
         let lower = |rtype, rdata: &[u8]| {
             let mut rdata = rdata.to_vec();
             rdata_lowercase(rtype, &mut rdata);
@@ -241,7 +240,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_composed_is_read_again(
+    fn composed_messages_are_read_back(
         qname in any_name(),
         rrsets in vec((any_name(), vec(any_rdata(), 1..4), 1usize..=3, any::<u32>()), 0..20),
         limit in 60usize..1500,
@@ -299,14 +298,14 @@ proptest! {
             for (found, expected) in found.iter().zip(&expected) {
                 prop_assert_eq!((found.0, &found.1), (expected.0, &expected.1));
                 prop_assert_eq!((found.2, found.3), (expected.2, expected.3));
-                // Compression may change the case of an owner, and of nothing else.
+                // Compression may change the case of owners only.
                 prop_assert_eq!(&found.4, &expected.4);
             }
         }
     }
 
     #[test]
-    fn a_built_message_is_read_as_it_was_built(qname in any_name(), records in vec((any_name(), any_rdata()), 0..8)) {
+    fn built_messages_are_read_back(qname in any_name(), records in vec((any_name(), any_rdata()), 0..8)) {
         let mut builder = MessageBuilder::update(9, qname.as_ref());
         for (owner, (rtype, rdata)) in &records {
             builder = builder.add(owner.as_ref(), *rtype, 5, rdata);

@@ -1,4 +1,4 @@
-//! The table of layouts: each type's rdata well formed and not, its names, canonical form, equality, decompression.
+//! The table of layouts: valid and malformed rdata of each type, names, canonical form, equality, decompression.
 
 use catamaran_wire::{
     Field, NameError, RdataError, Rtype, layout, rdata_canonical, rdata_check, rdata_eq, rdata_fields, rdata_lowercase,
@@ -20,7 +20,7 @@ fn describe(name: &str, rdata: &[u8]) -> String {
         assert!(!rdata_eq(rtype, rdata, &rdata.to_ascii_uppercase()) || rdata == rdata.to_ascii_uppercase());
         return format!("error {error:?}");
     }
-    // The fields are the rdata, in one piece each.
+    // The fields together are the rdata.
     assert_eq!(parts.unwrap().iter().flat_map(|(_, bytes)| bytes.iter().copied()).collect::<Vec<u8>>(), rdata);
     let mut text = String::from("ok");
     for name in rdata_names(rtype, rdata) {
@@ -58,7 +58,7 @@ fn every_layout_has_a_good_and_a_bad_case() {
     }
 }
 
-/// A message of which only offset 12 matters: `Example.` stands there.
+/// A message with the name `Example.` at offset 12.
 fn message_with(rdata: &[u8]) -> (Vec<u8>, std::ops::Range<usize>) {
     let mut message = vec![0; 12];
     message.extend_from_slice(b"\x07Example\0");
@@ -119,13 +119,13 @@ fn names_are_decompressed_where_rfc_3597_4_says_and_nowhere_else() {
         let uncompressed = [before, whole, behind].concat();
         assert_eq!(canonical(rtype, &uncompressed).as_deref(), Ok(&uncompressed[..]), "{rtype:?}");
     }
-    // What looks like a pointer is data to who does not know the type (RFC 3597 4).
+    // In an unknown type, bytes that look like a pointer are data (RFC 3597 4).
     assert_eq!(canonical(Rtype(65_280), b"\xC0\x0C").as_deref(), Ok(&b"\xC0\x0C"[..]));
 }
 
 #[test]
 fn a_name_ends_where_its_rdata_ends() {
-    // The label would go on into "behind".
+    // The label would continue into "behind".
     assert_eq!(canonical(Rtype::NS, b"\x03a"), Err(RdataError::Short));
     assert_eq!(canonical(Rtype::MX, b"\0\x01\xC0"), Err(RdataError::Short));
     assert_eq!(canonical(Rtype::NS, b"\xC0\x0Cx"), Err(RdataError::LeftOver));

@@ -9,7 +9,7 @@ pub(crate) fn hex(text: &str) -> Vec<u8> {
     digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
 }
 
-/// Runs every case of `tests/golden/FILE` through `outcome` and compares; writes the file anew on demand.
+/// Runs every case of `tests/golden/FILE` through `outcome` and compares. Rewrites the file on demand.
 pub(crate) fn check_golden(file: &str, outcome: impl Fn(&str, &[u8]) -> String) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(file);
     let text = fs::read_to_string(&path).unwrap();
@@ -29,7 +29,7 @@ pub(crate) fn check_golden(file: &str, outcome: impl Fn(&str, &[u8]) -> String) 
         }
     }
     assert!(case.is_empty() && cases > 20, "{file}: {cases} cases");
-    if env::var_os("WIRE_GOLDEN").is_some_and(|value| value == "rewrite") {
+    if env::var_os("CATAMARAN_REWRITE").is_some() {
         fs::write(&path, now).unwrap();
         return;
     }
@@ -39,7 +39,7 @@ pub(crate) fn check_golden(file: &str, outcome: impl Fn(&str, &[u8]) -> String) 
     assert_eq!(text.len(), now.len(), "{file}");
 }
 
-/// So many cases, or as many as `PROPTEST_CASES` says.
+/// This number of cases, or the number in `PROPTEST_CASES`.
 pub(crate) fn config(cases: u32) -> Config {
     let cases = env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(cases);
     Config { cases, failure_persistence: None, ..Config::default() }

@@ -1,7 +1,7 @@
-//! The additional section: glue of a referral, and what an answer's names will be asked for next.
+//! The additional section: glue of a referral, and the addresses of names in an answer.
 
-use super::chain::{End, Responder};
-use super::sections::Signed;
+use super::chain::{ChainEnd, Responder};
+use super::signed::Signed;
 use crate::key;
 use crate::limits::{ADDITIONAL_NAMES_MAX, GLUE_NAMES_MAX};
 use crate::lookup::{Outcome, locate, source_of_synthesis};
@@ -14,39 +14,39 @@ use wire::parse::{NameBuf, Section};
 
 impl<'a> Responder<'_, '_, 'a> {
     /// Fills the additional section.
-    pub(super) fn extend(&mut self, end: &End<'a>) {
+    pub(super) fn extend(&mut self, end: &ChainEnd<'a>) {
         match end {
-            End::Outcome(Outcome::Referral { cut }) => self.push_glue(cut),
-            End::Outcome(Outcome::Positive { rrset, .. }) if self.question.qtype == rrset.rtype => {
+            ChainEnd::Outcome(Outcome::Referral { cut }) => self.push_glue(cut),
+            ChainEnd::Outcome(Outcome::Positive { rrset, .. }) if self.question.qtype == rrset.rtype => {
                 self.push_targets(rrset);
             }
             _ => {}
         }
     }
 
-    /// Addresses of the name servers of a delegation: those at or below the zone cut cannot be found without (RFC
-    /// 9471 3.1), others in the zone are a help (RFC 9471 3.2).
+    /// Adds addresses of the name servers of a delegation. Resolvers need those at or below the zone cut (RFC 9471
+    /// 3.1). Others in this zone save queries (RFC 9471 3.2).
     fn push_glue(&mut self, cut: &Vertex<'a>) {
         let Some(ns) = cut.rrset(Rtype::NS) else { return };
         let apex = self.zone.apex();
-        let targets = || ns.rdatas().filter_map(|rdata| NameRef::from_octets(rdata).ok());
+        let targets = || ns.rdatas().filter_map(|rdata| NameRef::from_bytes(rdata).ok());
         let in_domain = targets().filter(|target| target.is_at_or_below(cut.owner()));
-        for (place, target) in in_domain.enumerate() {
-            if place == GLUE_NAMES_MAX || self.push_addresses(target, true).is_err() {
-                // RFC 9471 3.1: when not all in-domain glue fits, TC is set.
+        for (index, target) in in_domain.enumerate() {
+            if index == GLUE_NAMES_MAX || self.push_addresses(target, true).is_err() {
+                // RFC 9471 3.1: if not all in-domain glue fits, TC is set.
                 self.composer.set_tc();
                 return;
             }
         }
         let sibling = targets().filter(|target| !target.is_at_or_below(cut.owner()) && target.is_at_or_below(apex));
         for target in sibling.take(ADDITIONAL_NAMES_MAX) {
-            // RFC 9471 3.2: what does not fit may be left out; behind it there may be something smaller.
+            // RFC 9471 3.2: sibling glue may be left out. The addresses of a later name may still fit.
             let _left_out = self.push_addresses(target, true);
         }
     }
 
-    /// What the targets of an RRset that was asked for have (RFC 1035 3.3.9, RFC 2782, RFC 9460 4.1). What does not
-    /// fit is left out.
+    /// Adds records of the names that the queried RRset points to (RFC 1035 3.3.9, RFC 2782, RFC 9460 4.1). Records
+    /// that do not fit are left out.
     fn push_targets(&mut self, rrset: &RrsetRef<'a>) {
         let name_at = match rrset.rtype {
             Rtype::NS => 0,
@@ -55,20 +55,20 @@ impl<'a> Responder<'_, '_, 'a> {
             _ => return,
         };
         let is_service = matches!(rrset.rtype, Rtype::SVCB | Rtype::HTTPS);
-        let mut seen = [NameRef::ROOT; ADDITIONAL_NAMES_MAX];
+        let mut added = [NameRef::ROOT; ADDITIONAL_NAMES_MAX];
         let mut count = 0;
         for rdata in rrset.rdatas() {
             let name = rdata.get(name_at..).and_then(|bytes| NameRef::split_from(bytes).ok());
             let Some((target, _)) = name else { continue };
-            // RFC 9460 2.5: the root stands for the owner in ServiceMode, and for nothing in AliasMode.
+            // RFC 9460 2.5: as a target, the root means the owner in ServiceMode, and no service in AliasMode.
             let (is_alias, is_owner) = (rdata.starts_with(&[0, 0]), is_service && target.is_root());
-            if seen[..count].contains(&target) || is_owner && is_alias {
+            if added[..count].contains(&target) || is_owner && is_alias {
                 continue;
             }
             if count == ADDITIONAL_NAMES_MAX {
                 return;
             }
-            seen[count] = target;
+            added[count] = target;
             count += 1;
             let _left_out = if is_owner {
                 self.push_own_addresses()
@@ -80,13 +80,14 @@ impl<'a> Responder<'_, '_, 'a> {
         }
     }
 
-    /// The addresses of the name that was asked for.
+    /// Adds the addresses of the queried name.
     fn push_own_addresses(&mut self) -> Result<(), Full> {
         let name = NameBuf::from(self.qname());
         self.push_addresses(name.as_ref(), false)
     }
 
-    /// What follows an SVCB record in AliasMode: the RRset of its type at the target, or addresses (RFC 9460 4.1).
+    /// Adds records of the target of an SVCB record in AliasMode: the RRset of the same type, and addresses (RFC 9460
+    /// 4.1).
     fn push_alias_mode(&mut self, target: NameRef<'_>, rtype: Rtype) -> Result<(), Full> {
         self.push_rrsets(target, &[rtype, Rtype::A, Rtype::AAAA], false)
     }

@@ -1,4 +1,4 @@
-//! Responses without records: errors, and what says that a client should come again in another way.
+//! Responses without records: errors, and responses that make the client retry, for example over TCP.
 
 use super::AnswerContext;
 use wire::compose::{Composer, EdnsOut};
@@ -6,14 +6,14 @@ use wire::limits::HEADER_BYTES;
 use wire::number::Rcode;
 use wire::parse::{EdnsIn, EdnsRequest, Header, Reject, Request};
 
-/// What a response repeats of its message, or takes from it.
+/// The parts of a request that its response needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Head<'m> {
-    /// The message's.
+    /// The header of the request.
     pub header: Header,
     /// The question, as sent.
     pub question: Option<&'m [u8]>,
-    /// What its OPT asks for, if it has one that is well-formed.
+    /// The requests of its OPT, if that is well formed.
     pub edns: Option<EdnsRequest>,
 }
 
@@ -31,27 +31,28 @@ impl<'m> From<&Reject<'m>> for Head<'m> {
     }
 }
 
-/// What a response without records says.
+/// The content of a response without records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Bare {
     /// Its RCODE.
     pub rcode: Rcode,
     /// TC.
     pub truncated: bool,
-    /// An extended error, where there is an OPT for it (RFC 8914 2).
+    /// An extended error. It is sent only if there is an OPT (RFC 8914 2).
     pub extended: Option<u16>,
-    /// Text that goes with it.
+    /// Text of the extended error.
     pub text: &'static str,
 }
 
-/// Writes a response without records. Gives its bytes: 0 when not even a header fits.
+/// Writes a response without records. Returns its length: 0 if there is no room for a header.
 #[must_use]
 pub fn respond_bare(head: &Head<'_>, context: &AnswerContext<'_>, bare: Bare, out: &mut [u8]) -> usize {
     let edns = head.edns.as_ref().map(|requested| EdnsOut {
         ede: [bare.extended.map(|code| (code, bare.text)), None],
         ..context.edns_out(requested)
     });
-    // Question and OPT are there whatever the client takes; options as far as it takes them.
+    // Question and OPT are sent even if they exceed the client's payload size. Options are only sent if they fit into
+    // it.
     let opt_bytes = edns.as_ref().map_or(0, |_| EdnsOut::FIXED_BYTES);
     let bytes_min = HEADER_BYTES + head.question.map_or(0, <[u8]>::len) + opt_bytes;
     let mut composer = Composer::new(out, context.bytes_max(head.edns.as_ref()).max(bytes_min));

@@ -1,7 +1,7 @@
-//! Many queries side by side: their names are looked up in step, so that one does not wait for memory after the other,
-//! and where each was found is kept for its answer.
+//! Batches of queries. All names of a batch are looked up in step, so that their waits for memory overlap. The answers
+//! then use the positions that were found.
 
-use super::{AnswerContext, Answered, PriorLookup, answer_found};
+use super::{AnswerContext, PriorLookup, ResponseInfo, answer_found};
 use crate::key;
 use crate::set::{SetVersion, Zone};
 use store::limits::BATCH_MAX;
@@ -9,33 +9,33 @@ use store::{Key, Trail, Tree};
 use wire::number::Class;
 use wire::parse::{FirstQuestion, Request};
 
-/// What a worker keeps from one batch to the next, so that nothing is allocated.
+/// The buffers of a worker, reused for each batch, so that nothing is allocated.
 pub struct Batch {
     lookups: Vec<Lookup>,
-    /// Of the names in their zones.
+    /// The trail of each name in its zone.
     trails: Vec<Trail>,
 }
 
-/// One name.
+/// The lookup of one name.
 struct Lookup {
-    /// Whether anything was looked up.
+    /// Whether the name was looked up.
     is_known: bool,
     key: Key,
     /// In the tree of zones.
     zone: Trail,
-    /// The names of that zone; empty without one.
+    /// The names of that zone; empty if there is no zone.
     names: Tree,
 }
 
-/// The names of a batch, found in one version of all zones: for the answers that come from it.
-pub struct Prepared<'b> {
+/// The lookups of a batch in one version of all zones. All answers come from that version.
+pub struct PreparedBatch<'b> {
     set: SetVersion<'b>,
     lookups: &'b mut [Lookup],
     trails: &'b [Trail],
 }
 
-/// Where one name was found.
-pub(super) struct Found<'f> {
+/// The position of one name.
+pub(super) struct FoundName<'f> {
     /// The key of the name.
     pub(super) key: &'f mut Key,
     /// In the tree of zones.
@@ -45,20 +45,20 @@ pub(super) struct Found<'f> {
 }
 
 impl Batch {
-    /// With room for the batches to come.
+    /// Allocates the buffers.
     #[must_use]
     pub fn new() -> Self {
         let lookup = || Lookup { is_known: false, key: Key::new(), zone: Trail::default(), names: Tree::EMPTY };
         Self { lookups: (0..BATCH_MAX).map(|_| lookup()).collect(), trails: vec![Trail::default(); BATCH_MAX] }
     }
 
-    /// Has the names of messages looked up, whose question was found at a glance; then comes [`Prepared::answer`].
-    /// Worth it for two queries and more; those beyond the first 64 are left to themselves.
+    /// Looks up the names of these questions. Call [`PreparedBatch::answer`] next. This is faster from two queries on.
+    /// Queries after the first [`BATCH_MAX`] are not looked up in advance.
     pub fn prepare<'b, 'm>(
         &'b mut self,
         set: SetVersion<'b>,
         questions: impl Iterator<Item = Option<FirstQuestion<'m>>>,
-    ) -> Prepared<'b> {
+    ) -> PreparedBatch<'b> {
         let mut count = 0;
         for (lookup, question) in self.lookups.iter_mut().zip(questions) {
             count += 1;
@@ -75,11 +75,11 @@ impl Batch {
         store.trails(lookups.iter().map(|lookup| (zones(lookup), &lookup.key)), trails);
         for (lookup, trail) in lookups.iter_mut().zip(&*trails) {
             lookup.zone = *trail;
-            // Whether the name is in that zone, its answer finds out.
+            // The answer checks later whether the name is in that zone.
             lookup.names = Zone::names_at(store, trail);
         }
         store.trails(lookups.iter().map(|lookup| (lookup.names, &lookup.key)), trails);
-        Prepared { set, lookups, trails }
+        PreparedBatch { set, lookups, trails }
     }
 }
 
@@ -89,8 +89,8 @@ impl Default for Batch {
     }
 }
 
-impl Prepared<'_> {
-    /// As [`super::answer`], from the version of the batch, for the message that was the `index`th of it.
+impl PreparedBatch<'_> {
+    /// Like [`super::answer`], for message `index` of the batch, from the version of the batch.
     #[must_use]
     pub fn answer(
         &mut self,
@@ -98,14 +98,14 @@ impl Prepared<'_> {
         request: &Request<'_>,
         context: &AnswerContext<'_>,
         out: &mut [u8],
-    ) -> Answered {
+    ) -> ResponseInfo {
         let prior = find(self.lookups, self.trails, index).map_or(PriorLookup::Nothing, PriorLookup::Name);
         answer_found(self.set, request, context, prior, out)
     }
 }
 
-/// Where the name of a message was found, if it was looked for. The key is spent by that.
-fn find<'f>(lookups: &'f mut [Lookup], trails: &'f [Trail], index: usize) -> Option<Found<'f>> {
+/// The position of a message's name, if it was looked up. It can be taken once, because the answer overwrites the key.
+fn find<'f>(lookups: &'f mut [Lookup], trails: &'f [Trail], index: usize) -> Option<FoundName<'f>> {
     let (lookup, name) = (lookups.get_mut(index)?, trails.get(index)?);
-    core::mem::take(&mut lookup.is_known).then_some(Found { key: &mut lookup.key, zone: &lookup.zone, name })
+    core::mem::take(&mut lookup.is_known).then_some(FoundName { key: &mut lookup.key, zone: &lookup.zone, name })
 }

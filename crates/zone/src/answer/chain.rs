@@ -1,7 +1,7 @@
-//! The answer section: from the name that was asked for along its aliases, as long as they stay in the zone.
+//! The answer section: follows the aliases of the queried name, as long as they stay in the zone.
 
-use super::sections::Signed;
-use super::{ALL_LABELS, AnswerKind};
+use super::kind::{ALL_LABELS, AnswerKind};
+use super::signed::Signed;
 use crate::denial::Proofs;
 use crate::key;
 use crate::limits::CHAIN_MAX;
@@ -22,29 +22,30 @@ pub(super) struct Responder<'r, 'b, 'a> {
     pub(super) question: FirstQuestion<'r>,
     /// DO: signatures and proofs are wanted.
     pub(super) dnssec_ok: bool,
-    /// What proves that the zone says no more than it does.
+    /// The NSEC or NSEC3 records that prove the answer.
     pub(super) proofs: Option<Proofs<'a>>,
-    /// The names behind aliases, once there is one.
+    /// The targets of aliases. `None` until the first alias.
     names: Option<Names<'a>>,
-    /// See [`super::Answered::common_labels`].
+    /// See [`super::ResponseInfo::common_labels`].
     common_labels: usize,
 }
 
-/// The names that the chain has come to, after that of the question.
+/// The names of the chain after the queried name.
 struct Names<'a> {
     count: usize,
     names: [NameBuf; CHAIN_MAX],
-    /// DNAME RRsets that are in the answer: one may redirect more than once.
+    /// DNAME RRsets in the answer. One DNAME may redirect several names of the chain, but is sent once.
     redirects: [Option<RrsetRef<'a>>; CHAIN_MAX],
 }
 
-/// Where the chain ended.
-pub(super) enum End<'a> {
-    /// At what the zone says about its last name.
+/// How the chain ended.
+pub(super) enum ChainEnd<'a> {
+    /// The lookup of its last name gave this outcome.
     Outcome(Outcome<'a>),
-    /// Out of the zone, in a circle, at the bound, or at a CNAME that a DNAME made and that was asked for.
+    /// It left the zone, came back to an earlier name or reached [`CHAIN_MAX`], or the query was for the CNAME that a
+    /// DNAME synthesizes.
     Alias,
-    /// At a DNAME whose target is too long (RFC 6672 2.2).
+    /// A DNAME gave a target that is too long (RFC 6672 2.2).
     TooLong,
 }
 
@@ -58,7 +59,7 @@ impl<'r, 'b, 'a> Responder<'r, 'b, 'a> {
         Self { composer, zone, question, dnssec_ok, proofs: None, names: None, common_labels: ALL_LABELS }
     }
 
-    /// Writes all sections; gives what it was, and how many labels all names with this answer share.
+    /// Writes all sections. Returns the kind of answer, and [`super::ResponseInfo::common_labels`].
     pub(super) fn respond(&mut self, qkey: &mut Key, trail: &Trail, path: &mut Path<'a>) -> (AnswerKind, usize) {
         let kind = self.write(qkey, trail, path);
         (kind, self.common_labels)
@@ -74,14 +75,14 @@ impl<'r, 'b, 'a> Responder<'r, 'b, 'a> {
             };
         };
         let kind = match &end {
-            End::Outcome(outcome) => kind_of(outcome),
-            End::Alias => AnswerKind::Alias,
-            End::TooLong => AnswerKind::YxDomain,
+            ChainEnd::Outcome(outcome) => kind_of(outcome),
+            ChainEnd::Alias => AnswerKind::Alias,
+            ChainEnd::TooLong => AnswerKind::YxDomain,
         };
         match kind {
             // RFC 2308 2.1, RFC 6604 3: the RCODE is about the last name of a chain.
             AnswerKind::NxDomain => self.composer.set_rcode(Rcode::NXDOMAIN),
-            // RFC 1035 4.1.1: AA is about the first name; that of a mere referral is not ours.
+            // RFC 1035 4.1.1: AA is about the first name. In a referral, another zone is authoritative for it.
             AnswerKind::Referral if self.names.is_none() => self.composer.set_aa(false),
             _ => {}
         }
@@ -93,13 +94,13 @@ impl<'r, 'b, 'a> Responder<'r, 'b, 'a> {
         kind
     }
 
-    /// Fills the answer section; `trail` is that of the question's name.
-    fn follow(&mut self, qkey: &mut Key, trail: &Trail, path: &mut Path<'a>) -> Result<End<'a>, Full> {
+    /// Fills the answer section. `trail` is the trail of the queried name.
+    fn follow(&mut self, qkey: &mut Key, trail: &Trail, path: &mut Path<'a>) -> Result<ChainEnd<'a>, Full> {
         let qtype = self.question.qtype;
-        for place in 0..=CHAIN_MAX {
+        for step in 0..=CHAIN_MAX {
             let outcome = {
                 let qname = current(&self.names, &self.question);
-                if place == 0 {
+                if step == 0 {
                     lookup_key(&self.zone, qname, qkey, qtype, trail, path)
                 } else {
                     key::write(qname, qkey);
@@ -107,43 +108,43 @@ impl<'r, 'b, 'a> Responder<'r, 'b, 'a> {
                     lookup_key(&self.zone, qname, qkey, qtype, &trail, path)
                 }
             };
-            if place == 0 {
+            if step == 0 {
                 self.common_labels = common_labels(&outcome, &self.zone);
             }
-            let goes_on = match outcome {
+            let continues = match outcome {
                 Outcome::Positive { ref rrset, source } => {
                     self.push_positive(rrset, source)?;
-                    return Ok(End::Outcome(outcome));
+                    return Ok(ChainEnd::Outcome(outcome));
                 }
-                Outcome::Alias { .. } | Outcome::Redirect { .. } if place == CHAIN_MAX => break,
+                Outcome::Alias { .. } | Outcome::Redirect { .. } if step == CHAIN_MAX => break,
                 Outcome::Alias { ref rrset, source } => {
                     self.push_answer(rrset, source)?;
-                    let target = rrset.first().and_then(|rdata| NameRef::from_octets(rdata).ok());
-                    target.is_some_and(|target| self.go_to(NameBuf::from(target)))
+                    let target = rrset.first().and_then(|rdata| NameRef::from_bytes(rdata).ok());
+                    target.is_some_and(|target| self.continue_with(NameBuf::from(target)))
                 }
                 Outcome::Redirect { ref vertex, ref rrset } => match self.redirect(vertex, rrset)? {
-                    // The CNAME that was made is what was asked for (RFC 1034 4.3.2, step 3a).
+                    // The query was for the synthesized CNAME (RFC 1034 4.3.2, step 3a).
                     Some(_) if qtype == Rtype::CNAME => break,
-                    Some(target) => self.go_to(target),
-                    None => return Ok(End::TooLong),
+                    Some(target) => self.continue_with(target),
+                    None => return Ok(ChainEnd::TooLong),
                 },
-                _ => return Ok(End::Outcome(outcome)),
+                _ => return Ok(ChainEnd::Outcome(outcome)),
             };
-            if !goes_on {
+            if !continues {
                 break;
             }
         }
-        Ok(End::Alias)
+        Ok(ChainEnd::Alias)
     }
 
-    /// The name that the chain has come to.
+    /// The current name of the chain.
     pub(super) fn qname(&self) -> NameRef<'_> {
         current(&self.names, &self.question)
     }
 
-    /// Puts in what was asked for: an RRset, or for QTYPE RRSIG the signatures of one.
+    /// Adds the queried RRset, or for QTYPE RRSIG the signatures of an RRset.
     fn push_positive(&mut self, rrset: &RrsetRef<'a>, source: Source) -> Result<(), Full> {
-        // A DNAME that was asked for may be in the answer already, as what led to itself.
+        // The queried DNAME may be in the answer already, because it redirected the name of the question.
         if self.names.as_ref().is_some_and(|names| names.has_redirect(rrset)) {
             return Ok(());
         }
@@ -156,7 +157,7 @@ impl<'r, 'b, 'a> Responder<'r, 'b, 'a> {
         Ok(())
     }
 
-    /// Puts the RRset of the current name in, which is its own or synthesised from a wildcard.
+    /// Adds an RRset of the current name, its own or synthesized from a wildcard.
     fn push_answer(&mut self, rrset: &RrsetRef<'a>, source: Source) -> Result<(), Full> {
         let qname = current(&self.names, &self.question);
         let signed = Signed { owner: qname, rrset, ttl_max: u32::MAX, dnssec_ok: self.dnssec_ok };
@@ -165,7 +166,7 @@ impl<'r, 'b, 'a> Responder<'r, 'b, 'a> {
         Ok(())
     }
 
-    /// Notes the proof that the current name does not exist, when what stands for it is a wildcard.
+    /// If the RRset comes from a wildcard, adds the proof that the current name does not exist.
     fn prove_synthesis(&mut self, source: Source) {
         let qname = current(&self.names, &self.question);
         if let Source::Wildcard { encloser_labels } = source
@@ -176,10 +177,10 @@ impl<'r, 'b, 'a> Responder<'r, 'b, 'a> {
         }
     }
 
-    /// Puts a DNAME in and the CNAME that it makes for the current name (RFC 6672 3.1); `None` when its target is too
-    /// long, which the RCODE says also when the DNAME does not fit.
+    /// Adds a DNAME, and the CNAME that it synthesizes for the current name (RFC 6672 3.1). Returns the target, or
+    /// `None` if it is too long. Then the RCODE is YXDOMAIN, even if the DNAME does not fit.
     fn redirect(&mut self, vertex: &Vertex<'a>, rrset: &RrsetRef<'a>) -> Result<Option<NameBuf>, Full> {
-        let target = rrset.first().and_then(|rdata| NameRef::from_octets(rdata).ok());
+        let target = rrset.first().and_then(|rdata| NameRef::from_bytes(rdata).ok());
         let target = target.and_then(|target| substitute(current(&self.names, &self.question), vertex.owner(), target));
         if target.is_none() {
             self.composer.set_rcode(Rcode::YXDOMAIN);
@@ -192,14 +193,15 @@ impl<'r, 'b, 'a> Responder<'r, 'b, 'a> {
         }
         let Some(target) = target else { return Ok(None) };
         let qname = current(&self.names, &self.question);
-        // RFC 6672 3.1: the CNAME has the TTL of the DNAME. It is not signed: whoever validates makes it again.
+        // RFC 6672 3.1: the CNAME has the TTL of the DNAME. It is not signed, because validators synthesize it
+        // themselves.
         let rdatas = [target.as_bytes()];
         self.composer.push_rrset(Section::Answer, qname, Rtype::CNAME, Class::IN, rrset.ttl, rdatas)?;
         Ok(Some(target))
     }
 
-    /// Goes on with another name; false when the chain ends there.
-    fn go_to(&mut self, target: NameBuf) -> bool {
+    /// Continues with another name. Returns false if the chain ends there.
+    fn continue_with(&mut self, target: NameBuf) -> bool {
         let names = self.names.get_or_insert_with(Names::new);
         let is_known = target.as_ref() == self.question.qname || names.names[..names.count].contains(&target);
         if is_known || names.count == CHAIN_MAX || !target.as_ref().is_at_or_below(self.zone.apex()) {
@@ -230,14 +232,14 @@ fn current<'n>(names: &'n Option<Names<'_>>, question: &FirstQuestion<'n>) -> Na
     }
 }
 
-/// `name` with its ending `owner` replaced by `target` (RFC 6672 2.2); `None` when that is too long.
+/// Replaces the suffix `owner` of `name` by `target` (RFC 6672 2.2). `None` if the result is too long.
 fn substitute(name: NameRef<'_>, owner: NameRef<'_>, target: NameRef<'_>) -> Option<NameBuf> {
-    let kept = name.as_bytes().len().checked_sub(owner.as_bytes().len())?;
+    let prefix_bytes = name.as_bytes().len().checked_sub(owner.as_bytes().len())?;
     let mut bytes = [0; NAME_BYTES_MAX];
-    let bytes = bytes.get_mut(..kept + target.as_bytes().len())?;
-    bytes[..kept].copy_from_slice(&name.as_bytes()[..kept]);
-    bytes[kept..].copy_from_slice(target.as_bytes());
-    NameRef::from_octets(bytes).ok().map(NameBuf::from)
+    let bytes = bytes.get_mut(..prefix_bytes + target.as_bytes().len())?;
+    bytes[..prefix_bytes].copy_from_slice(&name.as_bytes()[..prefix_bytes]);
+    bytes[prefix_bytes..].copy_from_slice(target.as_bytes());
+    NameRef::from_bytes(bytes).ok().map(NameBuf::from)
 }
 
 const fn kind_of(outcome: &Outcome<'_>) -> AnswerKind {
@@ -250,7 +252,7 @@ const fn kind_of(outcome: &Outcome<'_>) -> AnswerKind {
     }
 }
 
-/// How many labels all names share about which a zone says the same.
+/// See [`super::ResponseInfo::common_labels`].
 fn common_labels(outcome: &Outcome<'_>, zone: &Zone<'_>) -> usize {
     match outcome {
         Outcome::Positive { source, .. } | Outcome::NoData { source, .. } | Outcome::Alias { source, .. } => {

@@ -1,10 +1,10 @@
-//! Class CH: names that identify a server (RFC 4892). Nothing is told that was not configured.
+//! Class CH: names that identify a server (RFC 4892). The server only sends configured texts.
 
 use wire::compose::Composer;
 use wire::number::{Class, Rtype};
 use wire::parse::{FirstQuestion, Section};
 
-/// What is told in class CH.
+/// The texts of class CH.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Chaos<'c> {
     /// For `id.server` and `hostname.bind`; at most 255 bytes of it are sent.
@@ -17,7 +17,7 @@ const ID_NAMES: [&[u8]; 2] = [b"\x02id\x06server\x00", b"\x08hostname\x04bind\x0
 const VERSION_NAMES: [&[u8]; 2] = [b"\x07version\x06server\x00", b"\x07version\x04bind\x00"];
 
 impl<'c> Chaos<'c> {
-    /// The text that answers a question.
+    /// The text for a question.
     pub(super) fn find(&self, question: &FirstQuestion<'_>) -> Option<&'c [u8]> {
         if !matches!(question.qtype, Rtype::TXT | Rtype::ANY) {
             return None;
@@ -35,7 +35,7 @@ impl<'c> Chaos<'c> {
     }
 }
 
-/// Puts the text in; what does not fit sets TC.
+/// Adds the text. Sets TC if it does not fit.
 pub(super) fn push(composer: &mut Composer<'_>, question: &FirstQuestion<'_>, text: &[u8]) {
     let mut rdata = [0; 256];
     rdata[0] = text.len() as u8;

@@ -1,4 +1,4 @@
-//! The response to a query: which zone, what it says, what goes into which section.
+//! The response to a query: finds the zone, looks up the name, and fills the sections.
 //!
 //! ```text
 //!   admit    class, QTYPE, zone, whether it may be served      -> an error, or a zone
@@ -14,13 +14,16 @@ mod bare;
 mod batch;
 mod chain;
 mod chaos;
+mod kind;
 mod opt;
 mod sections;
+mod signed;
 
 pub use bare::{Bare, Head, respond_bare};
-use batch::Found;
-pub use batch::{Batch, Prepared};
+use batch::FoundName;
+pub use batch::{Batch, PreparedBatch};
 pub use chaos::Chaos;
+pub use kind::{ALL_LABELS, AnswerKind};
 
 use crate::key;
 use crate::set::{SetVersion, Zone};
@@ -33,7 +36,7 @@ use wire::parse::{EdnsIn, FirstQuestion, Request};
 /// What carries the response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transport {
-    /// Datagrams: what the client takes bounds the response.
+    /// Datagrams. The client's payload size limits the response.
     Udp,
     /// Streams, plain or encrypted.
     Tcp,
@@ -44,118 +47,65 @@ pub enum Transport {
 pub enum Servable {
     /// Yes.
     Ready,
-    /// Not yet: this server has not caught up, or the zone is not loaded.
+    /// Not yet: this server is behind the others, or the zone is not loaded.
     Loading,
-    /// Not any more (RFC 1035 3.3.13, EXPIRE).
+    /// No longer: it has expired (RFC 1035 3.3.13, EXPIRE).
     Expired,
-    /// Not now: others may show something newer.
+    /// Not now: this server is cut off from the others, which may have a newer version.
     CutOff,
 }
 
-/// What an answer depends on besides the zones.
+/// Everything that an answer depends on, besides the zones.
 #[derive(Clone, Copy)]
 pub struct AnswerContext<'c> {
     /// What carries the response.
     pub transport: Transport,
-    /// The largest datagram that is sent, in bytes, whatever the client takes.
+    /// Maximum size of a datagram that this server sends, in bytes.
     pub udp_bytes_max: u16,
-    /// The largest datagram that this server takes, in bytes; for OPT.
+    /// Maximum size of a datagram that this server accepts, in bytes. It is sent in OPT.
     pub payload: u16,
-    /// The server's identifier (RFC 5001), sent when asked for.
+    /// The server's identifier (RFC 5001). It is sent on request.
     pub nsid: Option<&'c [u8]>,
-    /// COOKIE for this client (RFC 7873), client and server part.
+    /// The COOKIE for this client (RFC 7873): client part and server part.
     pub cookie: Option<&'c [u8]>,
-    /// Idle time of the connection in units of 100 ms (RFC 7828); sent when the client asked.
+    /// Idle timeout of the connection in units of 100 ms (RFC 7828). It is sent on request.
     pub keepalive: Option<u16>,
-    /// Pad the response to a multiple of this many bytes (RFC 8467); 0 is not.
+    /// Pad the response to a multiple of this many bytes (RFC 8467); 0 means no padding.
     pub padding_block: u16,
-    /// Names of class CH that are answered.
+    /// The texts of class CH.
     pub chaos: Chaos<'c>,
     /// Whether a zone may be served.
     pub zone_state: &'c dyn Fn(&Zone<'_>) -> Servable,
-    /// Bytes to be left for a TSIG record; where the response is padded, as many as it will have.
+    /// Bytes to reserve for a TSIG record. If the response is padded, this must be the exact size of the record.
     pub tsig_reserve: usize,
 }
 
-/// What became of a query; for counters.
+/// A written response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum AnswerKind {
-    /// What was asked for, perhaps at the end of aliases.
-    Positive,
-    /// The name exists, the type does not.
-    NoData,
-    /// The name does not exist.
-    NxDomain,
-    /// The name is in a delegated zone.
-    Referral,
-    /// Aliases that lead out of the zone, in a circle or too far.
-    Alias,
-    /// A DNAME whose target is too long a name.
-    YxDomain,
-    /// No zone, another class, or a transfer.
-    Refused,
-    /// A zone that may not be served now.
-    ServFail,
-    /// A QTYPE that no question has.
-    FormErr,
-    /// A QTYPE that is not implemented.
-    NotImp,
-    /// No question but a COOKIE (RFC 7873 5.4).
-    CookieOnly,
-    /// A name of class CH.
-    Chaos,
-}
-
-impl AnswerKind {
-    /// A stable name for metrics.
-    #[must_use]
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Positive => "positive",
-            Self::NoData => "nodata",
-            Self::NxDomain => "nxdomain",
-            Self::Referral => "referral",
-            Self::Alias => "alias",
-            Self::YxDomain => "yxdomain",
-            Self::Refused => "refused",
-            Self::ServFail => "servfail",
-            Self::FormErr => "formerr",
-            Self::NotImp => "notimp",
-            Self::CookieOnly => "cookie_only",
-            Self::Chaos => "chaos",
-        }
-    }
-}
-
-/// A response that was written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Answered {
-    /// Its bytes; 0 when not even a header fits.
+pub struct ResponseInfo {
+    /// Its length; 0 if there was no room for a header.
     pub len: usize,
-    /// What it is.
+    /// Its kind.
     pub kind: AnswerKind,
     /// Its RCODE.
     pub rcode: Rcode,
     /// Whether it has TC.
     pub truncated: bool,
-    /// How many labels from the right all names share that get this answer, the root label not counted: those of the
-    /// wildcard's parent, of the zone cut, of the zone's apex for names that do not exist; [`ALL_LABELS`] when it is
-    /// about this name alone. Whoever limits responses counts by it.
+    /// The number of rightmost labels that all names with this answer share, without the root label. These are the
+    /// labels of the wildcard's parent, of the zone cut, or, for names that do not exist, of the apex. It is
+    /// [`ALL_LABELS`] if only this name gets the answer. Response rate limiting counts by this suffix.
     pub common_labels: usize,
 }
 
-/// The answer is about one name.
-pub const ALL_LABELS: usize = usize::MAX;
-
-/// Answers a request whose opcode is QUERY into `out`.
+/// Writes the answer to a request of opcode QUERY to `out`.
 #[must_use]
-pub fn answer(set: SetVersion<'_>, request: &Request<'_>, context: &AnswerContext<'_>, out: &mut [u8]) -> Answered {
+pub fn answer(set: SetVersion<'_>, request: &Request<'_>, context: &AnswerContext<'_>, out: &mut [u8]) -> ResponseInfo {
     answer_found(set, request, context, PriorLookup::Nothing, out)
 }
 
-/// As [`answer`], from this zone of the set and no other; as a server without the zone where there is none, or where
-/// the name of the question is not in it: where one process stands for many servers, which zone answers depends on
-/// which of them was asked.
+/// Like [`answer`], but only from this zone of the set. Without a zone, or if the name is not in it, the answer is that
+/// of a server without the zone. An emulator of many servers uses this, because there the zone also depends on the
+/// queried server.
 #[must_use]
 pub fn answer_from(
     set: SetVersion<'_>,
@@ -163,31 +113,31 @@ pub fn answer_from(
     request: &Request<'_>,
     context: &AnswerContext<'_>,
     out: &mut [u8],
-) -> Answered {
+) -> ResponseInfo {
     answer_found(set, request, context, PriorLookup::Zone(zone), out)
 }
 
-/// What an earlier lookup found for a question.
+/// The result of an earlier lookup for a question.
 enum PriorLookup<'f, 'a> {
     Nothing,
-    /// Where its name was found.
-    Name(Found<'f>),
-    /// Which zone answers, if any.
+    /// The position of its name.
+    Name(FoundName<'f>),
+    /// The zone that answers, if any.
     Zone(Option<&'f Zone<'a>>),
 }
 
-/// As [`answer`], with the result of an earlier lookup.
+/// Like [`answer`], with the result of an earlier lookup.
 fn answer_found(
     set: SetVersion<'_>,
     request: &Request<'_>,
     context: &AnswerContext<'_>,
     prior: PriorLookup<'_, '_>,
     out: &mut [u8],
-) -> Answered {
+) -> ResponseInfo {
     let requested = request.edns.as_ref().map(EdnsIn::requested);
     let mut composer = Composer::new(out, context.bytes_max(requested.as_ref()));
     let mut edns = requested.map(|requested| context.edns_out(&requested));
-    // The zone is not known yet, so the composer only reserves room for its version.
+    // The zone is not known yet, so only room for its version is reserved.
     let has_version = requested.is_some_and(|requested| requested.zoneversion);
     let version_bytes = if has_version { ZoneVersionOut::OPTION_BYTES } else { 0 };
     let has_expire = requested.is_some_and(|requested| requested.expire);
@@ -204,7 +154,7 @@ fn answer_found(
         }
     };
     let (rcode, truncated) = (composer.rcode(), composer.is_truncated());
-    Answered { len: composer.finish(edns.as_ref()), kind, rcode, truncated, common_labels }
+    ResponseInfo { len: composer.finish(edns.as_ref()), kind, rcode, truncated, common_labels }
 }
 
 /// A query that is not answered from a zone.
@@ -227,7 +177,7 @@ struct Opt<'o, 'c> {
 impl Opt<'_, '_> {
     /// Adds the requested options about the zone that answers.
     #[inline]
-    fn tell_of(self, zone: &Zone<'_>, question: &FirstQuestion<'_>) {
+    fn add_options(self, zone: &Zone<'_>, question: &FirstQuestion<'_>) {
         // RFC 9660 3.2: only an answer from a zone has a version, so this is the only place that adds the option.
         if self.has_version {
             self.edns.zoneversion = version_of(zone);
@@ -254,30 +204,30 @@ fn answer_question(
         chaos::push(composer, question, text);
         return (AnswerKind::Chaos, ALL_LABELS);
     }
-    let mut own;
-    let (qkey, trail, name, chosen) = match prior {
-        PriorLookup::Name(Found { key, zone, name }) => (key, *zone, Some(name), None),
+    let mut own_key;
+    let (qkey, trail, name, given_zone) = match prior {
+        PriorLookup::Name(FoundName { key, zone, name }) => (key, *zone, Some(name), None),
         PriorLookup::Nothing => {
-            own = Key::new();
-            key::write(question.qname, &mut own);
-            let trail = set.store().trail(set.zones_tree(), &own);
-            (&mut own, trail, None, None)
+            own_key = Key::new();
+            key::write(question.qname, &mut own_key);
+            let trail = set.store().trail(set.zones_tree(), &own_key);
+            (&mut own_key, trail, None, None)
         }
         PriorLookup::Zone(zone) => {
-            own = Key::new();
-            key::write(question.qname, &mut own);
+            own_key = Key::new();
+            key::write(question.qname, &mut own_key);
             let zone = zone.filter(|zone| question.qname.is_at_or_below(zone.apex()));
-            (&mut own, Trail::default(), None, Some(zone))
+            (&mut own_key, Trail::default(), None, Some(zone))
         }
     };
     debug_assert!(key::is_of(question.qname, qkey), "found for another question");
     let mut path = Path::new();
-    let nearest = match chosen {
+    let nearest = match given_zone {
         None => set.find_nearest(question.qname, question.qtype, &trail),
         Some(zone) => zone.copied(),
     };
     let mut find = || match nearest {
-        None if chosen.is_none() => set.find_key(qkey, question.qtype, &mut path),
+        None if given_zone.is_none() => set.find_key(qkey, question.qtype, &mut path),
         nearest => nearest,
     };
     let admitted = refuse_question(question).map_or_else(|| admit(find(), context), Err);
@@ -285,15 +235,15 @@ fn answer_question(
         Err(Refusal { rcode, kind, extended }) => {
             composer.start_response(request, rcode, false);
             if let (Some(opt), Some(code)) = (opt, extended) {
-                // Nothing else is in the message, so what was reserved does not matter.
+                // The message has no records, so there is room without a reservation.
                 opt.edns.ede[0] = Some((code, ""));
             }
-            // It would be the same for any name.
+            // All names get this answer.
             (kind, 0)
         }
         Ok(zone) => {
             if let Some(opt) = opt {
-                opt.tell_of(&zone, question);
+                opt.add_options(&zone, question);
             }
             composer.start_response(request, Rcode::NOERROR, true);
             let trail = match name {
@@ -305,7 +255,7 @@ fn answer_question(
     }
 }
 
-/// What a question is refused for before any zone is looked at.
+/// Refuses some questions before the search for a zone.
 fn refuse_question(question: &FirstQuestion<'_>) -> Option<Refusal> {
     let refused = |extended| Some(Refusal { rcode: Rcode::REFUSED, kind: AnswerKind::Refused, extended });
     if question.qclass != Class::IN {
@@ -321,13 +271,13 @@ fn refuse_question(question: &FirstQuestion<'_>) -> Option<Refusal> {
             Some(Refusal { rcode: Rcode::FORMERR, kind: AnswerKind::FormErr, extended: None })
         }
         Rtype::MAILA | Rtype::MAILB => Some(Refusal { rcode: Rcode::NOTIMP, kind: AnswerKind::NotImp, extended: None }),
-        // Transfers are no lookups: whoever can do them has taken the request before.
+        // Zone transfers do not come here if the caller supports them.
         Rtype::AXFR | Rtype::IXFR => refused(Some(ede::NOT_SUPPORTED)),
         _ => None,
     }
 }
 
-/// The zone that answers, which was looked for.
+/// Checks the zone that was found: whether there is one, and whether it may be served.
 fn admit<'a>(zone: Option<Zone<'a>>, context: &AnswerContext<'_>) -> Result<Zone<'a>, Refusal> {
     let refusal = |rcode, kind, code| Refusal { rcode, kind, extended: Some(code) };
     let Some(zone) = zone else {

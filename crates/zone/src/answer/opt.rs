@@ -1,4 +1,4 @@
-//! OPT of a response, whatever it is a response to, and how long it lets the response be.
+//! The OPT of a response, and the maximum size of the response.
 
 use super::{AnswerContext, Transport};
 use wire::compose::EdnsOut;
@@ -7,8 +7,8 @@ use wire::parse::EdnsRequest;
 
 impl<'c> AnswerContext<'c> {
     /// OPT of the response to a message with one: "if an OPT record is present in a received request, compliant
-    /// responders MUST include an OPT record in their respective responses" (RFC 6891 6.1.1). It says nothing of a
-    /// zone.
+    /// responders MUST include an OPT record in their respective responses" (RFC 6891 6.1.1). Options about a zone are
+    /// added later.
     #[must_use]
     pub fn edns_out(&self, requested: &EdnsRequest) -> EdnsOut<'c> {
         EdnsOut {
@@ -24,17 +24,17 @@ impl<'c> AnswerContext<'c> {
         }
     }
 
-    /// Bytes that the response may have before it is signed.
+    /// Maximum size of the response without its TSIG record.
     #[must_use]
     pub fn bytes_max(&self, requested: Option<&EdnsRequest>) -> usize {
-        let whole = match self.transport {
+        let size_max = match self.transport {
             Transport::Tcp => MESSAGE_BYTES_MAX,
             // RFC 6891 6.2.3: the client's payload size, and never less than 512; RFC 1035 4.2.1 without EDNS.
             Transport::Udp => {
-                let taken = requested.map_or(UDP_PAYLOAD_MIN, |requested| requested.payload_bytes);
-                taken.min(self.udp_bytes_max).max(UDP_PAYLOAD_MIN).into()
+                let requested_bytes = requested.map_or(UDP_PAYLOAD_MIN, |requested| requested.payload_bytes);
+                requested_bytes.min(self.udp_bytes_max).max(UDP_PAYLOAD_MIN).into()
             }
         };
-        whole.saturating_sub(self.tsig_reserve)
+        size_max.saturating_sub(self.tsig_reserve)
     }
 }

@@ -1,47 +1,19 @@
-//! The authority section, and how RRsets go in with their signatures.
+//! The authority section.
 
-use super::chain::{End, Responder};
+use super::chain::{ChainEnd, Responder};
+use super::signed::Signed;
 use crate::denial::Proofs;
 use crate::lookup::{Outcome, Source};
 use crate::set::{Denial, soa_minimum};
-use crate::vertex::{RrsetRef, Vertex};
-use wire::compose::{Composer, Full};
-use wire::name::NameRef;
+use crate::vertex::Vertex;
+use wire::compose::Full;
 use wire::number::{Class, Rtype};
 use wire::parse::Section;
 
-/// An RRset to be put in.
-pub(super) struct Signed<'s, 'a> {
-    pub(super) owner: NameRef<'s>,
-    pub(super) rrset: &'s RrsetRef<'a>,
-    /// The TTL is no higher than this.
-    pub(super) ttl_max: u32,
-    /// Whether its RRSIGs belong to it.
-    pub(super) dnssec_ok: bool,
-}
-
-impl Signed<'_, '_> {
-    /// Puts the RRset in, and its RRSIGs when they are wanted: all of it or nothing (RFC 4035 3.1.1).
-    pub(super) fn push(&self, composer: &mut Composer<'_>, section: Section) -> Result<(), Full> {
-        let Self { owner, rrset, ttl_max, dnssec_ok } = *self;
-        let mark = composer.mark();
-        composer.push_rrset(section, owner, rrset.rtype, Class::IN, rrset.ttl.min(ttl_max), rrset.rdatas())?;
-        if !dnssec_ok || !rrset.is_signed() {
-            return Ok(());
-        }
-        let ttl = rrset.rrsig_ttl.min(ttl_max);
-        let pushed = composer.push_rrset(section, owner, Rtype::RRSIG, Class::IN, ttl, rrset.rrsigs());
-        if pushed.is_err() {
-            composer.rollback(mark);
-        }
-        pushed
-    }
-}
-
 impl<'a> Responder<'_, '_, 'a> {
-    /// Fills the authority section. What it takes is needed, so what does not fit is an error.
-    pub(super) fn close(&mut self, end: &End<'a>) -> Result<(), Full> {
-        if let End::Outcome(outcome) = end {
+    /// Fills the authority section. All its records are required, so it is an error if one does not fit.
+    pub(super) fn close(&mut self, end: &ChainEnd<'a>) -> Result<(), Full> {
+        if let ChainEnd::Outcome(outcome) = end {
             match outcome {
                 Outcome::Referral { cut } => self.refer(cut)?,
                 Outcome::NoData { .. } | Outcome::NxDomain { .. } => self.deny(outcome)?,
@@ -56,13 +28,14 @@ impl<'a> Responder<'_, '_, 'a> {
         Ok(())
     }
 
-    /// NS of the delegation, then DS, or in its place the proof that there is none (RFC 4035 3.1.4).
+    /// Adds NS of the delegation, then DS, or the proof that there is no DS (RFC 4035 3.1.4).
     fn refer(&mut self, cut: &Vertex<'a>) -> Result<(), Full> {
         if let Some(ns) = cut.rrset(Rtype::NS) {
             let (owner, ttl) = (cut.owner(), ns.ttl);
             self.composer.push_rrset(Section::Authority, owner, Rtype::NS, Class::IN, ttl, ns.rdatas())?;
         }
-        // RFC 4035 3.1 is about signed zones: from another, DS proves nothing and is there only for who asks for it.
+        // RFC 4035 3.1 is about signed zones. In an unsigned zone, DS proves nothing and is only sent to queries for
+        // DS.
         if !self.dnssec_ok || self.zone.denial() == Denial::None {
             return Ok(());
         }
@@ -78,9 +51,9 @@ impl<'a> Responder<'_, '_, 'a> {
         }
     }
 
-    /// SOA, which says how long the denial holds, and what proves it.
+    /// Adds the SOA, which limits the TTL of the negative answer, and the proofs.
     fn deny(&mut self, outcome: &Outcome<'a>) -> Result<(), Full> {
-        // With neither signatures nor proofs behind it, the SOA ends the response, and is there ready.
+        // Without signatures and proofs, the SOA is the last record, and the prepared form can be used.
         let is_last = !self.dnssec_ok || self.zone.denial() == Denial::None;
         if is_last && self.composer.push_soa_form(self.zone.apex(), self.zone.soa_form())? {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What checking finds.
+//! The findings of a check.
 
 use crate::file::FileLine;
 use crate::limits::{NSEC3_ITERATIONS_LOADED_MAX, NSEC3_SALT_LOADED_BYTES_MAX, RRSET_RECORDS_MAX, WARNINGS_MAX};
@@ -8,51 +8,51 @@ use core::fmt;
 use wire::name::{Name, NameRef};
 use wire::number::Rtype;
 
-/// One thing that was found.
+/// One finding.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
     /// What.
     pub kind: FindingKind,
-    /// The owner it is about.
+    /// The affected owner.
     pub owner: Name,
-    /// The type it is about.
+    /// The affected type.
     pub rtype: Rtype,
-    /// Where the record stands, if it came from a file.
-    pub place: Option<FileLine>,
+    /// The line of the record, if it came from a file.
+    pub location: Option<FileLine>,
 }
 
-/// What may be found.
+/// The kinds of findings.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum FindingKind {
     /// Error: no SOA at the apex (RFC 1035 5.2).
     SoaMissing,
     /// Error: two SOAs at the apex (RFC 1035 5.2).
     SoaMany,
-    /// Error: an SOA below the apex, where another zone would begin.
+    /// Error: an SOA below the apex.
     SoaBelowApex,
-    /// Error: data beside a CNAME, other than what DNSSEC puts there (RFC 2181 10.1, RFC 4034 3 and 4).
+    /// Error: other records beside a CNAME, except those of DNSSEC (RFC 2181 10.1, RFC 4034 3 and 4).
     CnameAndOther,
     /// Error: two CNAMEs at one owner (RFC 2181 10.1).
     CnameMany,
     /// Error: two DNAMEs at one owner (RFC 6672 2.4).
     DnameMany,
-    /// Error: NSEC3 with so many iterations that an answer would take too long (RFC 9276 3.2).
+    /// Error: NSEC3 with too many iterations, which would make answers too slow (RFC 9276 3.2).
     Nsec3Iterations,
-    /// Error: NSEC3 with so long a salt that each iteration would hash more than one block.
+    /// Error: NSEC3 with a salt so long that each iteration would hash more than one block.
     Nsec3Salt,
     /// Warning: no NS at the apex (RFC 1034 4.2.1). BIND refuses, Knot and NSD serve.
     NsMissing,
-    /// Warning: a record that is not in the zone; it is left out.
+    /// Warning: a record outside the zone. It is left out.
     OutsideZone,
-    /// Warning: a record that was there before; it is left out (RFC 2181 5).
+    /// Warning: a duplicate record. It is left out (RFC 2181 5).
     Duplicate,
-    /// Warning: TTLs differ in one RRset; the smallest is taken (RFC 2181 5.2).
+    /// Warning: different TTLs in one RRset. The lowest one is used (RFC 2181 5.2).
     TtlDiffers,
-    /// Warning: more records than fit into one message.
+    /// Warning: an RRset that does not fit into one message.
     RrsetLarge,
-    /// Warning: below a zone cut or a DNAME, so never in an answer but as glue.
+    /// Warning: a record below a zone cut or a DNAME. It is never sent, except as glue.
     Occluded,
-    /// Warning: NS beside a DNAME below the apex, which is never seen (RFC 6672 2.3).
+    /// Warning: NS beside a DNAME below the apex. It is never sent (RFC 6672 2.3).
     NsBesideDname,
     /// Warning: NS of a wildcard has no defined meaning (RFC 4592 4.2).
     NsOfWildcard,
@@ -61,11 +61,11 @@ pub enum FindingKind {
     /// Warning: a ZONEMD of a private scheme whose digest does not have the length of scheme 1. BIND 9.18 cannot read
     /// it.
     ZonemdPrivate,
-    /// Warning: DS where there is no zone cut.
+    /// Warning: DS without a zone cut.
     DsWithoutNs,
-    /// Warning: a name server below its own zone cut that has no address here (RFC 9471 2).
+    /// Warning: a name server below its own zone cut without an address (RFC 9471 2).
     GlueMissing,
-    /// Warning: a name of this zone that a record points to has no address.
+    /// Warning: a record points to a name of this zone that has no address.
     AddressMissing,
     /// Warning: a record points to a CNAME (RFC 2181 10.3).
     TargetIsCname,
@@ -124,7 +124,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Everything that was found; of warnings the first [`WARNINGS_MAX`], of errors as many.
+/// All findings. Only the first [`WARNINGS_MAX`] errors and as many warnings are kept.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Findings {
     errors: Vec<Finding>,
@@ -134,19 +134,19 @@ pub struct Findings {
 }
 
 impl Findings {
-    pub(super) fn add(&mut self, kind: FindingKind, record: RecordRef<'_>, place: Option<&FileLine>) {
-        self.add_at(kind, record.owner, record.rtype, place);
+    pub(super) fn add(&mut self, kind: FindingKind, record: RecordRef<'_>, location: Option<&FileLine>) {
+        self.add_at(kind, record.owner, record.rtype, location);
     }
 
-    pub(super) fn add_at(&mut self, kind: FindingKind, owner: NameRef<'_>, rtype: Rtype, place: Option<&FileLine>) {
-        let (kept, count) = if kind.is_error() {
+    pub(super) fn add_at(&mut self, kind: FindingKind, owner: NameRef<'_>, rtype: Rtype, location: Option<&FileLine>) {
+        let (list, count) = if kind.is_error() {
             (&mut self.errors, &mut self.error_count)
         } else {
             (&mut self.warnings, &mut self.warning_count)
         };
         *count += 1;
-        if kept.len() < WARNINGS_MAX {
-            kept.push(Finding { kind, owner: owner.to_name(), rtype, place: place.copied() });
+        if list.len() < WARNINGS_MAX {
+            list.push(Finding { kind, owner: owner.to_name(), rtype, location: location.copied() });
         }
     }
 
@@ -156,19 +156,19 @@ impl Findings {
         self.error_count > 0
     }
 
-    /// The errors that were kept.
+    /// The kept errors.
     #[must_use]
     pub fn errors(&self) -> &[Finding] {
         &self.errors
     }
 
-    /// The warnings that were kept.
+    /// The kept warnings.
     #[must_use]
     pub fn warnings(&self) -> &[Finding] {
         &self.warnings
     }
 
-    /// How many errors and warnings there were.
+    /// Number of all errors and of all warnings.
     #[must_use]
     pub const fn counts(&self) -> (usize, usize) {
         (self.error_count, self.warning_count)

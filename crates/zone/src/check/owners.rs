@@ -1,4 +1,4 @@
-//! What may stand at one owner, and below which.
+//! Checks which types an owner has, and whether owners are occluded.
 
 use super::finding::{FindingKind, Findings};
 use super::groups::Groups;
@@ -16,7 +16,13 @@ enum OcclusionKind {
     Dname,
 }
 
-pub(super) fn check(apex: &Name, records: &RecordList, groups: &Groups, places: &[FileLine], findings: &mut Findings) {
+pub(super) fn check(
+    apex: &Name,
+    records: &RecordList,
+    groups: &Groups,
+    locations: &[FileLine],
+    findings: &mut Findings,
+) {
     let Some(apex_number) = groups.apex() else {
         findings.add_at(FindingKind::SoaMissing, apex.as_ref(), Rtype::SOA, None);
         return;
@@ -28,28 +34,28 @@ pub(super) fn check(apex: &Name, records: &RecordList, groups: &Groups, places: 
     }
     let mut above = vec![OcclusionKind::Nothing; groups.owners().len()];
     let mut has_any = false;
-    for owner in groups.remarkable() {
-        above[owner as usize] = check_owner(owner, owner == apex_number, records, groups, places, findings);
+    for owner in groups.to_check() {
+        above[owner as usize] = check_owner(owner, owner == apex_number, records, groups, locations, findings);
         has_any |= above[owner as usize] != OcclusionKind::Nothing;
     }
     if has_any {
-        check_occluded(apex, records, groups, &above, places, findings);
+        check_occluded(apex, records, groups, &above, locations, findings);
     }
 }
 
-/// One owner; says what it is to those below.
+/// Checks one owner. Returns whether it occludes the names below it.
 fn check_owner(
     owner: u32,
     is_apex: bool,
     records: &RecordList,
     groups: &Groups,
-    places: &[FileLine],
+    locations: &[FileLine],
     findings: &mut Findings,
 ) -> OcclusionKind {
     let (mut cname, mut dname, mut ns, mut ds, mut other) = (None, None, None, None, None);
     for rrset in groups.rrsets(owner) {
         let record = records.get(rrset[0] as usize);
-        let place = places.get(rrset[0] as usize);
+        let location = locations.get(rrset[0] as usize);
         let is_many = || {
             let equal = |&index: &u32| rdata_eq(record.rtype, record.rdata, records.get(index as usize).rdata);
             !rrset[1..].iter().all(equal)
@@ -60,21 +66,21 @@ fn check_owner(
             Rtype::SOA => (Some(FindingKind::SoaMany), &mut other),
             Rtype::NS => (None, &mut ns),
             Rtype::DS => (None, &mut ds),
-            // What may stand beside a CNAME: RFC 4034 3 and 4, and KEY of RFC 2535 2.3.5 as BIND has it.
+            // Types that are allowed beside a CNAME: RFC 4034 3 and 4, and like BIND the types of RFC 2535 2.3.5.
             Rtype::RRSIG | Rtype::NSEC | Rtype::SIG | Rtype::KEY | Rtype::NXT => continue,
             _ => (None, &mut other),
         };
-        *slot = slot.or(Some((record, place)));
+        *slot = slot.or(Some((record, location)));
         if let Some(kind) = single.filter(|_| is_many()) {
-            findings.add(kind, record, place);
+            findings.add(kind, record, location);
         }
         if record.rtype == Rtype::SOA && !is_apex {
-            findings.add(FindingKind::SoaBelowApex, record, place);
+            findings.add(FindingKind::SoaBelowApex, record, location);
         }
     }
     let mut found = |kind, what: Option<(RecordRef<'_>, Option<&FileLine>)>| {
-        if let Some((record, place)) = what {
-            findings.add(kind, record, place);
+        if let Some((record, location)) = what {
+            findings.add(kind, record, location);
         }
     };
     if cname.is_some() {
@@ -92,25 +98,25 @@ fn check_owner(
     }
 }
 
-/// Names below a zone cut that are no glue, and names below a DNAME (RFC 6672 2.3).
+/// Reports records below a zone cut that are no glue, and records below a DNAME (RFC 6672 2.3).
 fn check_occluded(
     apex: &Name,
     records: &RecordList,
     groups: &Groups,
     above: &[OcclusionKind],
-    places: &[FileLine],
+    locations: &[FileLine],
     findings: &mut Findings,
 ) {
     let apex_labels = apex.as_ref().label_count();
-    // Of sorted owners: the highest above those that come, as long as they are below it.
+    // For sorted owners: the current highest occluder. It applies to all following names below it.
     let mut highest: Option<(NameRef<'_>, OcclusionKind)> = None;
     for owner in groups.owners() {
         let name = groups.owner_name(records, owner);
         let occluder = if groups.is_sorted() {
             highest = highest.filter(|(above, _)| name.is_at_or_below(*above));
-            let occluder = highest.map_or(OcclusionKind::Nothing, |(_, what)| what);
+            let occluder = highest.map_or(OcclusionKind::Nothing, |(_, kind)| kind);
             highest =
-                highest.or(Some((name, above[owner as usize])).filter(|(_, what)| *what != OcclusionKind::Nothing));
+                highest.or(Some((name, above[owner as usize])).filter(|(_, kind)| *kind != OcclusionKind::Nothing));
             occluder
         } else {
             highest_above(name, apex_labels, records, groups, above)
@@ -122,12 +128,12 @@ fn check_occluded(
         }
         let mut rrsets = groups.rrsets(owner).map(|rrset| (records.get(rrset[0] as usize), rrset[0]));
         if let Some((record, index)) = rrsets.find(|(record, _)| !is_glue(record.rtype)) {
-            findings.add(FindingKind::Occluded, record, places.get(index as usize));
+            findings.add(FindingKind::Occluded, record, locations.get(index as usize));
         }
     }
 }
 
-/// What the highest of a name's ancestors that is something to the names below it is.
+/// The kind of the highest ancestor of a name that occludes it.
 fn highest_above(
     name: NameRef<'_>,
     apex_labels: usize,
@@ -142,7 +148,7 @@ fn highest_above(
         if let Some(number) = groups.find(records, ancestor) {
             match above[number as usize] {
                 OcclusionKind::Nothing => {}
-                what => highest = what,
+                kind => highest = kind,
             }
         }
     }

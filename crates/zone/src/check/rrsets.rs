@@ -1,4 +1,4 @@
-//! Within one RRset: duplicates, TTLs, how many, and how often NSEC3 hashes.
+//! Checks of single RRsets: duplicates, TTLs, size, and the cost of NSEC3.
 
 use super::finding::{FindingKind, Findings};
 use super::groups::Groups;
@@ -8,30 +8,30 @@ use crate::record::RecordList;
 use wire::number::Rtype;
 use wire::rdata::{digest_bytes, rdata_eq, rdata_lowercase};
 
-/// Sets one TTL for each RRset; says which records are duplicates.
+/// Gives each RRset one TTL. Returns which records to leave out.
 pub(super) fn check(
     records: &mut RecordList,
     groups: &Groups,
-    places: &[FileLine],
+    locations: &[FileLine],
     findings: &mut Findings,
 ) -> Vec<bool> {
     let mut dropped = Vec::new();
     if let Some(apex) = groups.apex() {
-        drop_ds(records, groups, apex, places, findings, &mut dropped);
-        warn_of_zonemd(records, groups, apex, places, findings);
+        drop_ds(records, groups, apex, locations, findings, &mut dropped);
+        warn_of_zonemd(records, groups, apex, locations, findings);
     }
-    for owner in groups.remarkable() {
+    for owner in groups.to_check() {
         for rrset in groups.rrsets(owner) {
             let first = records.get(rrset[0] as usize);
             if matches!(first.rtype, Rtype::NSEC3 | Rtype::NSEC3PARAM) {
-                check_hashing(records, rrset, places, findings);
+                check_hashing(records, rrset, locations, findings);
             }
             if rrset.len() > 1 {
-                drop_duplicates(records, rrset, places, findings, &mut dropped);
-                level_ttls(records, rrset, places, findings);
+                drop_duplicates(records, rrset, locations, findings, &mut dropped);
+                equalize_ttls(records, rrset, locations, findings);
                 let first = records.get(rrset[0] as usize);
                 if rrset.len() > RRSET_RECORDS_MAX {
-                    findings.add(FindingKind::RrsetLarge, first, places.get(rrset[0] as usize));
+                    findings.add(FindingKind::RrsetLarge, first, locations.get(rrset[0] as usize));
                 }
             }
         }
@@ -39,12 +39,12 @@ pub(super) fn check(
     dropped
 }
 
-/// RFC 4035 2.4: DS "MUST NOT appear at a zone's apex". DS and its signatures are left out, the rest is served.
+/// RFC 4035 2.4: DS "MUST NOT appear at a zone's apex". DS and its signatures are left out. The rest is served.
 fn drop_ds(
     records: &RecordList,
     groups: &Groups,
     apex: u32,
-    places: &[FileLine],
+    locations: &[FileLine],
     findings: &mut Findings,
     dropped: &mut Vec<bool>,
 ) {
@@ -57,13 +57,13 @@ fn drop_ds(
             dropped[index as usize] = true;
         }
         if is_ds {
-            findings.add(FindingKind::DsAtApex, record, places.get(index as usize));
+            findings.add(FindingKind::DsAtApex, record, locations.get(index as usize));
         }
     }
 }
 
 /// RFC 8976 2.2.2: the scheme defines the digest. BIND 9.18 requires the length of scheme 1 for every scheme.
-fn warn_of_zonemd(records: &RecordList, groups: &Groups, apex: u32, places: &[FileLine], findings: &mut Findings) {
+fn warn_of_zonemd(records: &RecordList, groups: &Groups, apex: u32, locations: &[FileLine], findings: &mut Findings) {
     for &index in groups.rrsets(apex).flatten() {
         let record = records.get(index as usize);
         // RFC 8976 2.2: serial, scheme, hash algorithm, digest.
@@ -71,22 +71,22 @@ fn warn_of_zonemd(records: &RecordList, groups: &Groups, apex: u32, places: &[Fi
             continue;
         };
         if scheme != 1 && digest_bytes(Rtype::ZONEMD, hash).is_some_and(|expected| digest.len() != expected) {
-            findings.add(FindingKind::ZonemdPrivate, record, places.get(index as usize));
+            findings.add(FindingKind::ZonemdPrivate, record, locations.get(index as usize));
         }
     }
 }
 
-/// RFC 9276 3.2 lets a server refuse what takes too much work: an answer that a name does not exist takes three hashes.
-fn check_hashing(records: &RecordList, rrset: &[u32], places: &[FileLine], findings: &mut Findings) {
+/// RFC 9276 3.2 allows a server to refuse zones with expensive hashing. Each negative answer takes three hashes.
+fn check_hashing(records: &RecordList, rrset: &[u32], locations: &[FileLine], findings: &mut Findings) {
     for &index in rrset {
         let record = records.get(index as usize);
         // RFC 5155 3.2, 4.2: algorithm, flags, iterations, length of the salt, salt.
         let &[_, _, high, low, salt_bytes, ..] = record.rdata else { continue };
         if u16::from_be_bytes([high, low]) > NSEC3_ITERATIONS_LOADED_MAX {
-            findings.add(FindingKind::Nsec3Iterations, record, places.get(index as usize));
+            findings.add(FindingKind::Nsec3Iterations, record, locations.get(index as usize));
         }
         if usize::from(salt_bytes) > NSEC3_SALT_LOADED_BYTES_MAX {
-            findings.add(FindingKind::Nsec3Salt, record, places.get(index as usize));
+            findings.add(FindingKind::Nsec3Salt, record, locations.get(index as usize));
         }
     }
 }
@@ -94,14 +94,14 @@ fn check_hashing(records: &RecordList, rrset: &[u32], places: &[FileLine], findi
 fn drop_duplicates(
     records: &RecordList,
     rrset: &[u32],
-    places: &[FileLine],
+    locations: &[FileLine],
     findings: &mut Findings,
     dropped: &mut Vec<bool>,
 ) {
     let mut drop = |index: u32| {
         dropped.resize(records.len(), false);
         if !core::mem::replace(&mut dropped[index as usize], true) {
-            findings.add(FindingKind::Duplicate, records.get(index as usize), places.get(index as usize));
+            findings.add(FindingKind::Duplicate, records.get(index as usize), locations.get(index as usize));
         }
     };
     let record = |index: u32| records.get(index as usize);
@@ -126,13 +126,13 @@ fn drop_duplicates(
     later.into_iter().for_each(drop);
 }
 
-/// RFC 2181 5.2: the TTLs of an RRset must be the same; a client that sees others takes the lowest, so that is what
-/// is served. Of the peers BIND takes the first and NSD serves them as they are.
-fn level_ttls(records: &mut RecordList, rrset: &[u32], places: &[FileLine], findings: &mut Findings) {
+/// RFC 2181 5.2: all TTLs of an RRset must be equal. A client that gets different ones uses the lowest, so the lowest
+/// is served. BIND uses the first one, and NSD serves them unchanged.
+fn equalize_ttls(records: &mut RecordList, rrset: &[u32], locations: &[FileLine], findings: &mut Findings) {
     let ttl = rrset.iter().map(|&index| records.get(index as usize).ttl).min().unwrap_or_default();
-    let mut differing = rrset.iter().filter(|&&index| records.get(index as usize).ttl != ttl);
-    let Some(&first) = differing.next() else { return };
-    findings.add(FindingKind::TtlDiffers, records.get(first as usize), places.get(first as usize));
+    let mut others = rrset.iter().filter(|&&index| records.get(index as usize).ttl != ttl);
+    let Some(&first) = others.next() else { return };
+    findings.add(FindingKind::TtlDiffers, records.get(first as usize), locations.get(first as usize));
     for &index in rrset {
         records.set_ttl(index as usize, ttl);
     }

@@ -8,8 +8,8 @@ use wire::name::NameRef;
 use wire::number::Rtype;
 use wire::rdata::rdata_names;
 
-pub(super) fn check(records: &RecordList, groups: &Groups, places: &[FileLine], findings: &mut Findings) {
-    for owner in groups.remarkable() {
+pub(super) fn check(records: &RecordList, groups: &Groups, locations: &[FileLine], findings: &mut Findings) {
+    for owner in groups.to_check() {
         for rrset in groups.rrsets(owner) {
             let rtype = records.get(rrset[0] as usize).rtype;
             if !matches!(rtype, Rtype::NS | Rtype::MX | Rtype::SRV) {
@@ -18,17 +18,22 @@ pub(super) fn check(records: &RecordList, groups: &Groups, places: &[FileLine], 
             for &index in rrset {
                 let record = records.get(index as usize);
                 let Some(target) = rdata_names(rtype, record.rdata).next() else { continue };
-                if let Some(kind) = judge(record, target, records, groups) {
-                    findings.add(kind, record, places.get(index as usize));
+                if let Some(kind) = check_target(record, target, records, groups) {
+                    findings.add(kind, record, locations.get(index as usize));
                 }
             }
         }
     }
 }
 
-/// What is wrong with the target of a record, as far as this zone can tell.
-fn judge(record: RecordRef<'_>, target: NameRef<'_>, records: &RecordList, groups: &Groups) -> Option<FindingKind> {
-    // A root target says that there is no such service (RFC 2782, RFC 7505 3).
+/// Returns the problem of a record's target, as far as this zone shows.
+fn check_target(
+    record: RecordRef<'_>,
+    target: NameRef<'_>,
+    records: &RecordList,
+    groups: &Groups,
+) -> Option<FindingKind> {
+    // A root target means that the service does not exist (RFC 2782, RFC 7505 3).
     if target.is_root() {
         return None;
     }
@@ -49,14 +54,14 @@ fn judge(record: RecordRef<'_>, target: NameRef<'_>, records: &RecordList, group
             }
         }
         None => {
-            // Not there, unless a wildcard, a zone cut or a DNAME above speaks for it; or it is another zone's.
+            // Missing, unless the target is in another zone, or a wildcard, a zone cut or a DNAME above it applies.
             let apex = groups.owner_name(records, groups.apex()?);
             (target.is_at_or_below(apex) && !is_covered(record, target, apex, records, groups)).then_some(missing)
         }
     }
 }
 
-/// Whether something above the target answers for it.
+/// Whether a wildcard, a zone cut or a DNAME above the target applies to it.
 fn is_covered(
     record: RecordRef<'_>,
     target: NameRef<'_>,
@@ -69,7 +74,7 @@ fn is_covered(
         name = parent;
         let mut wildcard = b"\x01*".to_vec();
         wildcard.extend_from_slice(name.as_bytes());
-        if NameRef::from_octets(&wildcard).is_ok_and(|wildcard| groups.find(records, wildcard).is_some()) {
+        if NameRef::from_bytes(&wildcard).is_ok_and(|wildcard| groups.find(records, wildcard).is_some()) {
             return true;
         }
         let Some(owner) = groups.find(records, name).filter(|_| name != apex) else { continue };

@@ -1,22 +1,22 @@
-//! Zones that are refused, and zones that are odd.
+//! Zones with errors, and zones with warnings.
 
-use super::{Checked, Findings, check};
+use super::{CheckedZone, Findings, check};
 use crate::file::{LoadOptions, Slice, load};
 use crate::text::print_record;
 
-/// Checks a zone whose apex has SOA and NS already.
-fn checked(text: &str) -> Result<Checked, Findings> {
+/// Checks a zone with SOA and NS at the apex, and these records.
+fn checked(text: &str) -> Result<CheckedZone, Findings> {
     bare(&format!("@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\n{text}"))
 }
 
-fn bare(text: &str) -> Result<Checked, Findings> {
+fn bare(text: &str) -> Result<CheckedZone, Findings> {
     let text = format!("$TTL 100\n{text}");
     let origin = "example.".parse().unwrap();
     check(load(&mut Slice::new(text.into_bytes()), Some(&origin), &LoadOptions::default()).unwrap())
 }
 
-fn said(findings: &[super::Finding]) -> Vec<String> {
-    findings.iter().map(|found| format!("{}: {found}", found.place.map_or(0, |place| place.line))).collect()
+fn messages(findings: &[super::Finding]) -> Vec<String> {
+    findings.iter().map(|found| format!("{}: {found}", found.location.map_or(0, |location| location.line))).collect()
 }
 
 /// RFC 4035 2.4. The rest of the zone is served.
@@ -25,8 +25,8 @@ fn ds_at_the_apex_is_left_out() {
     let ds = "DS 1 8 2 0000000000000000000000000000000000000000000000000000000000000001";
     let rrsig = "RRSIG DS 13 1 100 20300101000000 20200101000000 1 example. AAAA";
     let zone = checked(&format!("@ {ds}\n@ {rrsig}\n@ {ds}\nsub NS ns\nsub {ds}\n")).unwrap();
-    let left = "example. DS: DS at the apex belongs to the zone above, left out";
-    assert_eq!(said(zone.findings.warnings()), [format!("5: {left}"), format!("7: {left}")]);
+    let expected = "example. DS: DS at the apex belongs to the zone above, left out";
+    assert_eq!(messages(zone.findings.warnings()), [format!("5: {expected}"), format!("7: {expected}")]);
     let owners: Vec<String> = (zone.records.iter())
         .filter(|record| [wire::Rtype::DS, wire::Rtype::RRSIG].contains(&record.rtype))
         .map(|record| record.owner.to_string())
@@ -40,7 +40,7 @@ fn zonemd_that_bind_cannot_read_is_a_warning() {
     let digest = "e1846540e33a9e4189792d18d5d131f605fc283e";
     let zone = checked(&format!("@ ZONEMD 1 241 1 {digest}\n@ ZONEMD 1 241 241 {digest}\n")).unwrap();
     let warning = "5: example. ZONEMD: BIND 9.18 refuses a transfer with a ZONEMD of this scheme and length";
-    assert_eq!(said(zone.findings.warnings()), [warning]);
+    assert_eq!(messages(zone.findings.warnings()), [warning]);
 }
 
 /// The line counts `$TTL` and the three records of the apex.
@@ -78,10 +78,10 @@ fn fatal_findings_refuse_the_zone() {
              more than 32 bytes of NSEC3 salt; sign with none (RFC 9276 3.1)",
         ),
     ] {
-        assert_eq!(said(checked(text).unwrap_err().errors()), [error], "{text}");
+        assert_eq!(messages(checked(text).unwrap_err().errors()), [error], "{text}");
     }
-    assert_eq!(said(bare("a A 1.2.3.4\n").unwrap_err().errors()), ["0: example. SOA: no SOA at the apex"]);
-    assert_eq!(said(bare("@ NS a.\n").unwrap_err().errors()), ["0: example. SOA: no SOA at the apex"]);
+    assert_eq!(messages(bare("a A 1.2.3.4\n").unwrap_err().errors()), ["0: example. SOA: no SOA at the apex"]);
+    assert_eq!(messages(bare("@ NS a.\n").unwrap_err().errors()), ["0: example. SOA: no SOA at the apex"]);
     assert!(bare("").is_err());
 }
 
@@ -110,10 +110,10 @@ fn odd_zones_are_served_with_warnings() {
         ("a MX 1 b\nb TXT x\n", "5: a.example. MX: points to a name of this zone without an address"),
         ("a SRV 1 1 1 b\nb CNAME ns\n", "5: a.example. SRV: points to a CNAME"),
     ] {
-        assert_eq!(said(checked(text).unwrap().findings.warnings()), [warning], "{text}");
+        assert_eq!(messages(checked(text).unwrap().findings.warnings()), [warning], "{text}");
     }
     let without_ns = bare("@ SOA ns. h 1 2 3 4 5\n").unwrap();
-    assert_eq!(said(without_ns.findings.warnings()), ["0: example. NS: no NS at the apex"]);
+    assert_eq!(messages(without_ns.findings.warnings()), ["0: example. NS: no NS at the apex"]);
 }
 
 #[test]
@@ -129,20 +129,20 @@ fn clean_zones_have_no_findings() {
         "a MX 1 other.test.\n",
         "d DNAME x.\n",
         "@ NSEC3PARAM 1 0 50 -\n",
-        // Signatures of one owner have the TTLs of what they cover.
+        // RRSIGs of one owner have different TTLs if they cover different types.
         concat!(
             "a 5 RRSIG A 8 2 5 20300101000000 20200101000000 1 example. AAEC\na 6 RRSIG TXT 8 2 6 2030010100",
             "0000 20200101000000 1 example. AAEC\n",
         ),
     ] {
-        let checked = checked(text).unwrap_or_else(|findings| panic!("{text}: {:?}", said(findings.errors())));
-        assert_eq!(said(checked.findings.warnings()), [""; 0], "{text}");
+        let checked = checked(text).unwrap_or_else(|findings| panic!("{text}: {:?}", messages(findings.errors())));
+        assert_eq!(messages(checked.findings.warnings()), [""; 0], "{text}");
         assert_eq!(checked.records.len(), 3 + text.lines().count());
     }
 }
 
 #[test]
-fn what_is_served_is_one_set_with_one_ttl_and_no_duplicates() {
+fn rrsets_have_one_ttl_and_no_duplicates() {
     let text = "b TXT x\na 9 A 1.2.3.4\nA 7 A 1.2.3.5\na 8 A 1.2.3.4\nb TXT X\nx.other. A 1.2.3.4\na TXT y\n";
     let served = checked(text).unwrap();
     let lines: Vec<String> = served
@@ -175,8 +175,8 @@ fn duplicates_in_large_sets_are_found_too() {
     assert_eq!((served.records.len(), served.findings.counts()), (3 + 150, (0, 50)));
 }
 
-/// What a zone is does not hang on the order of its file: sorted, nearly so, and far from it, which are three ways
-/// through the check.
+/// The order of the file does not change the result. A sorted, a nearly sorted and an unsorted file take different
+/// paths.
 #[test]
 fn the_order_of_a_file_changes_nothing() {
     let mut lines: Vec<String> = (0..200).map(|number| format!("h{number:03} A 10.0.0.{number}")).collect();
@@ -189,7 +189,7 @@ fn the_order_of_a_file_changes_nothing() {
     );
     lines.extend(["H003 A 10.0.0.4", "h003 3 A 10.0.0.5", "h006 A 10.0.0.6", "z.other. A 1.2.3.4"].map(str::to_owned));
     let found = |lines: &[String]| {
-        let Checked { records, findings, .. } = checked(&lines.join("\n")).unwrap();
+        let CheckedZone { records, findings, .. } = checked(&lines.join("\n")).unwrap();
         let mut served: Vec<String> = Vec::new();
         for record in records.iter() {
             let mut line = String::new();
@@ -205,14 +205,14 @@ fn the_order_of_a_file_changes_nothing() {
     let nearly_sorted = found(&lines);
     assert_eq!((nearly_sorted.0.len(), nearly_sorted.1.len()), (215, 8), "{:?}", nearly_sorted.1);
     for step in [7, 101, lines.len() - 1] {
-        // Coprime to the number of lines: each comes once.
-        let places = (0..lines.len()).map(|place| place * step % lines.len());
-        let shuffled: Vec<String> = places.map(|place| lines[place].clone()).collect();
+        // Coprime to the number of lines, so each line occurs once.
+        let order = (0..lines.len()).map(|index| index * step % lines.len());
+        let shuffled: Vec<String> = order.map(|index| lines[index].clone()).collect();
         assert_eq!(found(&shuffled), nearly_sorted, "every {step}th line");
     }
 }
 
-/// Owners that are passed over have nothing to be found, whatever stands beside them.
+/// Owners that are not checked have no findings.
 mod ignored_records_are_reported {
     use super::super::{Groups, check, check_groups};
     use crate::file::{LoadOptions, Slice, load};
@@ -259,7 +259,7 @@ mod ignored_records_are_reported {
             let origin = "example.".parse().unwrap();
             let load = || load(&mut Slice::new(text.clone().into_bytes()), Some(&origin), &LoadOptions::default());
             let loaded = load().unwrap();
-            let groups = Groups::new(&loaded.apex, &loaded.records).all_remarkable();
+            let groups = Groups::new(&loaded.apex, &loaded.records).all_to_check();
             match (check(load().unwrap()), check_groups(loaded, groups)) {
                 (Ok(quick), Ok(whole)) => {
                     prop_assert_eq!(quick.findings, whole.findings);

@@ -1,30 +1,25 @@
-//! Proofs that something does not exist, from the NSEC or NSEC3 records of a signed zone.
+//! Proofs of nonexistence, from the NSEC or NSEC3 records of a signed zone.
 //!
-//! Nothing is signed here: which records prove what is looked up, as RFC 4035 3.1.3 and RFC 5155 7.2 have it. Where a
-//! zone lacks a record that it should have, the proof lacks it too.
+//! This module only selects the records that prove an outcome (RFC 4035 3.1.3, RFC 5155 7.2); it signs nothing. If the
+//! zone lacks a required record, the proof lacks it too.
 
 mod nsec;
 mod nsec3;
+mod proof;
 
 use crate::limits::PROOFS_MAX;
 use crate::set::{Denial, Zone};
-use crate::vertex::{RrsetRef, Vertex};
+use crate::vertex::Vertex;
 use nsec3::Chain;
+pub(crate) use proof::Proof;
 use wire::name::NameRef;
 
-/// The NSEC or NSEC3 RRsets that one answer needs, each once.
+/// The NSEC or NSEC3 RRsets of one answer, each once.
 pub(crate) struct Proofs<'a> {
     /// Whether the zone has DNSKEY at its apex.
     has_key: bool,
     count: usize,
     proofs: [Option<Proof<'a>>; PROOFS_MAX],
-}
-
-/// One NSEC or NSEC3 RRset.
-#[derive(Clone, Copy)]
-pub(crate) struct Proof<'a> {
-    pub(crate) owner: NameRef<'a>,
-    pub(crate) rrset: RrsetRef<'a>,
 }
 
 impl<'a> Proofs<'a> {
@@ -36,8 +31,8 @@ impl<'a> Proofs<'a> {
         self.proofs[..self.count].iter().flatten()
     }
 
-    /// That no name is between the closest encloser and `qname`, and no wildcard stands for it (RFC 4035 3.1.3.2,
-    /// RFC 5155 7.2.2).
+    /// Proves that there is no name between the closest encloser and `qname`, and that no wildcard applies (RFC 4035
+    /// 3.1.3.2, RFC 5155 7.2.2).
     pub(crate) fn nxdomain(&mut self, zone: &Zone<'a>, qname: NameRef<'_>, encloser_labels: usize) {
         match zone.denial() {
             Denial::None => {}
@@ -48,8 +43,9 @@ impl<'a> Proofs<'a> {
             Denial::Nsec3 => {
                 let Some(chain) = Chain::new(zone) else { return };
                 let provable_labels = self.closest_encloser(&chain, qname, encloser_labels);
-                // Where the closest encloser is there only for unsigned delegations, the provable one is further up and
-                // may have a wildcard, which does not stand for the name: nothing covers that, its own NSEC3 is shown.
+                // If the closest encloser exists only because of unsigned delegations, the provable one is further up
+                // and may have a wildcard. That wildcard does not apply to the name. Nothing covers it, so its own
+                // NSEC3 is sent.
                 let is_further_up = provable_labels < encloser_labels;
                 let of_wildcard = is_further_up.then(|| chain.matching_wildcard(qname, provable_labels)).flatten();
                 self.push(of_wildcard.or_else(|| chain.covering_wildcard(qname, provable_labels)));
@@ -57,11 +53,11 @@ impl<'a> Proofs<'a> {
         }
     }
 
-    /// That a name which exists does not have the type (RFC 4035 3.1.3.1, RFC 5155 7.2.3 and 7.2.4).
+    /// Proves that an existing name lacks the type (RFC 4035 3.1.3.1, RFC 5155 7.2.3 and 7.2.4).
     pub(crate) fn nodata(&mut self, zone: &Zone<'a>, qname: NameRef<'_>, vertex: Option<&Vertex<'a>>) {
         match zone.denial() {
             Denial::None => {}
-            // An empty non-terminal has no NSEC: that which spans it shows that it has a descendant.
+            // An empty non-terminal has no NSEC. The NSEC that spans it shows that it has a descendant.
             Denial::Nsec => self.push(vertex.and_then(nsec::of).or_else(|| nsec::covering(zone, qname))),
             Denial::Nsec3 => {
                 let Some(chain) = Chain::new(zone) else { return };
@@ -70,8 +66,8 @@ impl<'a> Proofs<'a> {
         }
     }
 
-    /// That `qname` does not exist, and the wildcard that stands for it does not have the type (RFC 4035 3.1.3.4,
-    /// RFC 5155 7.2.5).
+    /// Proves that `qname` does not exist, and that the matching wildcard lacks the type (RFC 4035 3.1.3.4, RFC 5155
+    /// 7.2.5).
     pub(crate) fn wildcard_nodata(
         &mut self,
         zone: &Zone<'a>,
@@ -89,14 +85,14 @@ impl<'a> Proofs<'a> {
             Denial::Nsec3 => {
                 let Some(chain) = Chain::new(zone) else { return };
                 let encloser_labels = self.closest_encloser(&chain, qname, encloser_labels);
-                // In an opt-out zone the wildcard too may be there only for unsigned delegations.
+                // In an opt-out zone, the wildcard too may exist only because of unsigned delegations.
                 let of_wildcard = chain.matching_wildcard(qname, encloser_labels);
                 self.push(of_wildcard.or_else(|| chain.covering_wildcard(qname, encloser_labels)));
             }
         }
     }
 
-    /// That `qname` does not exist, so that a wildcard may stand for it (RFC 4035 3.1.3.3, RFC 5155 7.2.6).
+    /// Proves that `qname` does not exist, so that a wildcard may apply (RFC 4035 3.1.3.3, RFC 5155 7.2.6).
     pub(crate) fn wildcard_answer(&mut self, zone: &Zone<'a>, qname: NameRef<'_>, encloser_labels: usize) {
         match zone.denial() {
             Denial::None => {}
@@ -108,7 +104,7 @@ impl<'a> Proofs<'a> {
         }
     }
 
-    /// That a delegation is not signed (RFC 4035 3.1.4, RFC 5155 7.2.7).
+    /// Proves that a delegation is not signed (RFC 4035 3.1.4, RFC 5155 7.2.7).
     pub(crate) fn unsigned_delegation(&mut self, zone: &Zone<'a>, cut: &Vertex<'a>) {
         match zone.denial() {
             Denial::None => {}
@@ -120,8 +116,9 @@ impl<'a> Proofs<'a> {
         }
     }
 
-    /// The NSEC3 of a name that exists. One that is there only for unsigned delegations may have none in an opt-out
-    /// zone: then that of the closest provable encloser, and that which covers the next closer name (RFC 5155 7.2.4).
+    /// The NSEC3 of an existing name. In an opt-out zone, a name that exists only because of unsigned delegations may
+    /// lack it. Then the proof is the NSEC3 of the closest provable encloser, and the one that covers the next closer
+    /// name (RFC 5155 7.2.4).
     fn nsec3_of_existing(&mut self, chain: &Chain<'_, 'a>, name: NameRef<'_>) {
         match chain.matching(name) {
             Some(proof) => self.push(Some(proof)),
@@ -131,7 +128,7 @@ impl<'a> Proofs<'a> {
         }
     }
 
-    /// The closest encloser proof (RFC 5155 7.2.1); returns how many labels the encloser has that was provable.
+    /// The closest encloser proof (RFC 5155 7.2.1). Returns the number of labels of the provable encloser.
     fn closest_encloser(&mut self, chain: &Chain<'_, 'a>, qname: NameRef<'_>, encloser_labels: usize) -> usize {
         let Some((proof, labels)) = chain.closest_provable(qname, encloser_labels) else { return encloser_labels };
         self.push(Some(proof));

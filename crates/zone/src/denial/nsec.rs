@@ -1,6 +1,6 @@
-//! NSEC: the records of a signed zone's names, in canonical order (RFC 4034 4).
+//! NSEC records of a signed zone, in canonical order (RFC 4034 4).
 
-use super::Proof;
+use super::proof::Proof;
 use crate::key;
 use crate::lookup::ancestor;
 use crate::set::Zone;
@@ -9,17 +9,17 @@ use store::{Key, Path};
 use wire::name::NameRef;
 use wire::number::Rtype;
 
-/// The NSEC of a place.
+/// The NSEC at a position.
 pub(super) fn of<'a>(vertex: &Vertex<'a>) -> Option<Proof<'a>> {
     vertex.rrset(Rtype::NSEC).map(|rrset| Proof { owner: vertex.owner(), rrset })
 }
 
-/// The NSEC whose owner is the last before a name that has none.
+/// The last NSEC whose owner sorts before a name without one.
 pub(super) fn covering<'a>(zone: &Zone<'a>, name: NameRef<'_>) -> Option<Proof<'a>> {
     covering_key(zone, &key::of(name))
 }
 
-/// The NSEC that covers the wildcard under the ancestor of `name` that has `labels` labels.
+/// The NSEC that covers the wildcard below the ancestor of `name` with `labels` labels.
 pub(super) fn covering_wildcard<'a>(zone: &Zone<'a>, name: NameRef<'_>, labels: usize) -> Option<Proof<'a>> {
     let mut key = key::of(ancestor(name, labels));
     key::push_label(&mut key, b"*");
@@ -29,8 +29,8 @@ pub(super) fn covering_wildcard<'a>(zone: &Zone<'a>, name: NameRef<'_>, labels: 
 fn covering_key<'a>(zone: &Zone<'a>, key: &Key) -> Option<Proof<'a>> {
     let leaf = zone.store().pred(zone.names(), key)?;
     let vertex = Vertex::from_leaf(leaf);
-    // Glue and what else is occluded has no NSEC; the zone cut or DNAME above it has (RFC 4035 2.3), and nothing but
-    // occluded names stands between.
+    // Occluded names, such as glue, have no NSEC. The zone cut or DNAME above has one (RFC 4035 2.3), and only occluded
+    // names are in between.
     of(&vertex).or_else(|| {
         let mut path = Path::new();
         zone.store().locate(zone.names(), &key::of(vertex.owner()), &mut path);

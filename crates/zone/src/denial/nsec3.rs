@@ -1,6 +1,6 @@
-//! NSEC3: the records of a signed zone's names in the order of their hashes (RFC 5155).
+//! NSEC3 records of a signed zone, in the order of their hashes (RFC 5155).
 
-use super::Proof;
+use super::proof::Proof;
 use crate::key;
 use crate::limits::NSEC3_STEPS_MAX;
 use crate::lookup::ancestor;
@@ -29,28 +29,28 @@ impl<'z, 'a> Chain<'z, 'a> {
         self.proof(&vertex)
     }
 
-    /// The NSEC3 that matches the wildcard under the ancestor of `name` that has `labels` labels.
+    /// The NSEC3 that matches the wildcard below the ancestor of `name` with `labels` labels.
     pub(super) fn matching_wildcard(&self, name: NameRef<'_>, labels: usize) -> Option<Proof<'a>> {
         let mut bytes = [0; NAME_BYTES_MAX];
         self.matching(wildcard(name, labels, &mut bytes)?)
     }
 
-    /// The NSEC3 that covers the wildcard under the ancestor of `name` that has `labels` labels.
+    /// The NSEC3 that covers the wildcard below the ancestor of `name` with `labels` labels.
     pub(super) fn covering_wildcard(&self, name: NameRef<'_>, labels: usize) -> Option<Proof<'a>> {
         let mut bytes = [0; NAME_BYTES_MAX];
         self.covering(wildcard(name, labels, &mut bytes)?)
     }
 
-    /// The NSEC3 that covers the ancestor of `name` with one label more than `labels`: the next closer name.
+    /// The NSEC3 that covers the next closer name, which has one label more than `labels`.
     pub(super) fn covering_next_closer(&self, name: NameRef<'_>, labels: usize) -> Option<Proof<'a>> {
         self.covering(ancestor(name, labels + 1))
     }
 
-    /// The NSEC3 of the ancestor of `name` that has `labels` labels, or of the nearest above it that has one; and how
-    /// many labels that has.
+    /// The NSEC3 of the ancestor of `name` with `labels` labels, or of its nearest ancestor with one, and the number of
+    /// labels of that name.
     ///
-    /// An opt-out zone need not have NSEC3 for names that are there only for unsigned delegations. Where a name has one
-    /// its ancestors have (RFC 5155 7.1), so halving finds the nearest with few hashes.
+    /// An opt-out zone may lack NSEC3 for names that exist only because of unsigned delegations. If a name has one, its
+    /// ancestors have one too (RFC 5155 7.1), so binary search finds the nearest with few hashes.
     pub(super) fn closest_provable(&self, name: NameRef<'_>, labels: usize) -> Option<(Proof<'a>, usize)> {
         if let Some(proof) = self.matching(ancestor(name, labels)) {
             return Some((proof, labels));
@@ -67,14 +67,14 @@ impl<'z, 'a> Chain<'z, 'a> {
         Some((found, provable))
     }
 
-    /// The NSEC3 whose hash is the last before that of a name.
+    /// The NSEC3 with the last hash before that of a name.
     fn covering(&self, name: NameRef<'_>) -> Option<Proof<'a>> {
         let (store, tree) = (self.zone.store(), self.zone.hashed());
         let mut key = self.hashed_key(name);
         let mut wrapped = false;
         for _ in 0..NSEC3_STEPS_MAX {
             let Some(leaf) = store.pred(tree, &key) else {
-                // RFC 5155 3.1.7: the last of the chain covers what is before the first.
+                // RFC 5155 3.1.7: the last of the chain covers the hashes before the first.
                 if core::mem::replace(&mut wrapped, true) {
                     return None;
                 }
@@ -91,7 +91,7 @@ impl<'z, 'a> Chain<'z, 'a> {
         None
     }
 
-    /// The NSEC3 of a place, if it is of this chain.
+    /// The NSEC3 at a position, if it belongs to this chain.
     fn proof(&self, vertex: &Vertex<'a>) -> Option<Proof<'a>> {
         let rrset = vertex.rrset(Rtype::NSEC3)?;
         let is_of_chain = rrset.rdatas().any(|rdata| Nsec3Params::from_rdata(rdata) == Ok(self.params));
@@ -105,11 +105,11 @@ impl<'z, 'a> Chain<'z, 'a> {
     }
 }
 
-/// The wildcard under the ancestor of `name` that has `labels` labels, written to `bytes`; `None` when it is too long.
+/// Writes the wildcard below the ancestor of `name` with `labels` labels to `bytes`; `None` if it is too long.
 fn wildcard<'o>(name: NameRef<'_>, labels: usize, bytes: &'o mut [u8; NAME_BYTES_MAX]) -> Option<NameRef<'o>> {
     let encloser = ancestor(name, labels).as_bytes();
     let bytes = bytes.get_mut(..2 + encloser.len())?;
     bytes[..2].copy_from_slice(b"\x01*");
     bytes[2..].copy_from_slice(encloser);
-    NameRef::from_octets(bytes).ok()
+    NameRef::from_bytes(bytes).ok()
 }

@@ -20,7 +20,7 @@ pub(super) fn scan_directive(words: &mut Words<'_>, origin: Option<&Name>) -> Re
     let name = |words: &mut Words<'_>| {
         let mut out = Vec::new();
         scan_name(words.expect()?, origin.map(Name::as_ref), &mut out)?;
-        Ok::<_, TextError>(NameRef::from_octets(&out)?.to_name())
+        Ok::<_, TextError>(NameRef::from_bytes(&out)?.to_name())
     };
     let directive = match words.expect()?.as_bytes().to_ascii_uppercase().as_slice() {
         b"$ORIGIN" => {

@@ -1,35 +1,35 @@
-//! Errors and warnings of zone files: which file, which line, what.
+//! Errors and warnings of zone files, with file and line.
 
 use super::generate::GenerateError;
 use crate::limits::{INCLUDE_DEPTH_MAX, INCLUDE_FILES_MAX};
 use crate::text::{Fault, TextError};
 use core::fmt;
 
-/// A line of one of the files of a zone.
+/// A line in one of the files of a zone.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct FileLine {
-    /// Which file: an index into the list of names that goes with it.
+    /// The file: an index into the list of file names.
     pub file: u16,
-    /// The line, from 1 on.
+    /// The line, from 1.
     pub line: u32,
 }
 
 /// Why a zone file is refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileError {
-    /// The file, as its source calls it.
+    /// The name of the file, as given by its source.
     pub file: String,
-    /// The line, from 1 on; 0 when no line is at fault.
+    /// The line, from 1; 0 if the error is not in a line.
     pub line: u32,
-    /// The word at fault, and the part of the entry it belongs to.
+    /// The word at fault and its part of the entry.
     pub fault: Box<Fault>,
-    /// The number of the `$GENERATE` step that made the record at fault.
+    /// The number of the `$GENERATE` step that made the record.
     pub generated: Option<i32>,
-    /// What is wrong there.
+    /// The error.
     pub reason: Reason,
 }
 
-/// What can be wrong in a zone file.
+/// The errors of a zone file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Reason {
     /// The text of an entry.
@@ -42,15 +42,15 @@ pub enum Reason {
     IncludeMany,
     /// The file begins with a byte-order mark of this encoding.
     ByteOrderMark(&'static str),
-    /// A directive that is not known.
+    /// An unknown directive.
     DirectiveUnknown,
-    /// A record without owner, and none before it.
+    /// A record without owner as the first record.
     OwnerMissing,
-    /// A record without TTL, and nothing that says what it is.
+    /// A record without TTL, and no default TTL.
     TtlMissing,
     /// A class other than IN.
     Class,
-    /// A type that only questions and messages have (RFC 6895 3.1).
+    /// A type that zones cannot contain (RFC 6895 3.1).
     RtypeMeta,
     /// `$GENERATE`.
     Generate(GenerateError),
@@ -62,56 +62,56 @@ pub enum Reason {
     SoaMissing,
 }
 
-/// Everything that is wrong with a zone file, in its order; never empty, and bounded.
+/// All errors of a zone file, in order; never empty, and bounded.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileErrors(Vec<FileError>);
 
 impl FileErrors {
-    /// Of one error at least.
+    /// Creates it from at least one error.
     pub(super) fn new(errors: Vec<FileError>) -> Self {
         debug_assert!(!errors.is_empty());
         Self(errors)
     }
 
-    /// The first one.
+    /// The first error.
     #[must_use]
     pub fn first(&self) -> &FileError {
         &self.0[0]
     }
 
-    /// All that were kept.
+    /// All kept errors.
     #[must_use]
     pub fn all(&self) -> &[FileError] {
         &self.0
     }
 }
 
-/// Something odd that does no harm.
+/// A harmless oddity in a zone file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Warning {
-    /// Where.
-    pub place: FileLine,
-    /// What.
+    /// The line.
+    pub location: FileLine,
+    /// The kind.
     pub kind: WarningKind,
 }
 
-/// What may be odd in a zone file.
+/// The warnings of a zone file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum WarningKind {
-    /// No TTL and no `$TTL`: the SOA's MINIMUM was taken, as it was before RFC 2308.
+    /// No TTL and no `$TTL`: the SOA's MINIMUM was used, as before RFC 2308.
     TtlFromSoa,
-    /// No TTL and no `$TTL`: the TTL of the record before was taken (RFC 1035 5.1).
+    /// No TTL and no `$TTL`: the TTL of the previous record was used (RFC 1035 5.1).
     TtlFromRecordBefore,
     /// A TTL of 2^31 or more counts as 0 (RFC 2181 8).
     TtlHigh,
-    /// A relative name that ends with the origin: the word as written, and the name that it means.
+    /// A relative name that ends with the origin: the word as written, and the resulting name.
     DotMissing(Box<(String, String)>),
 }
 
 impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.reason, self.line, self.fault.column) {
-            // Without a line it is about the whole, and the reason names the file.
+            // Without a line, the error is about the whole file, and the reason names the file.
             (Reason::Source(reason), 0, _) => return f.write_str(reason),
             (_, 0, _) => write!(f, "{}: ", self.file),
             (_, line, 0) => write!(f, "{}:{line}: ", self.file),

@@ -1,30 +1,30 @@
 //! `$GENERATE`: records from a template and a range, exactly as BIND 9.18 makes them.
 //!
-//! No RFC describes it. What is odd here is odd there: text behind the range is ignored, an offset holds for all `$`
-//! behind it, `$$` is a dollar sign, and the right-hand side is one word whose quotes only hold it together.
+//! No RFC describes it. The oddities are BIND's: text after the range is ignored, an offset applies to all later `$`,
+//! `$$` is a dollar sign, and the right-hand side is one word, which quotes hold together.
 
 use crate::limits::{GENERATE_BYTES_MAX, GENERATE_NUMBER_BYTES_MAX, GENERATE_RECORDS_MAX, GENERATE_TEXT_MAX};
 use crate::text::token::Word;
 use core::fmt;
 
-/// What can be wrong with a `$GENERATE`.
+/// The errors of a `$GENERATE`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GenerateError {
-    /// The range is none: `START-STOP` or `START-STOP/STEP`, all below 2^31, START not beyond STOP, STEP not 0.
+    /// An invalid range. It must be `START-STOP` or `START-STOP/STEP`, all below 2^31, START at most STOP, STEP not 0.
     Range,
-    /// More records than the bound allows for all `$GENERATE` of a zone file.
+    /// More records than the bound for all `$GENERATE` of a zone file.
     RecordsMany,
-    /// Their owners and rdata have more bytes than the bound allows.
+    /// More bytes of owners and rdata than the bound.
     BytesMany,
-    /// What stands in `${...}`.
+    /// An invalid `${...}`.
     Format,
     /// A number beyond 2^31 - 1.
     NumberHigh,
-    /// A number or a text that is too long.
+    /// A number or text that is too long.
     Long,
-    /// A type that occurs once in a zone.
+    /// A type of which a zone has only one record.
     Soa,
-    /// The right-hand side is more than one word; quotes hold it together.
+    /// The right-hand side is more than one word and not in quotes.
     RhsMany,
     /// The left-hand side is in quotes.
     LhsQuoted,
@@ -55,7 +55,7 @@ impl fmt::Display for GenerateError {
     }
 }
 
-/// The numbers of a `$GENERATE`.
+/// The range of a `$GENERATE`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Range {
     pub next: u64,
@@ -83,13 +83,13 @@ impl Range {
         Ok(Self { next: start.into(), stop: stop.into(), step: step.into() })
     }
 
-    /// How many numbers it has.
+    /// The number of steps.
     const fn count(self) -> u64 {
         (self.stop - self.next) / self.step + 1
     }
 }
 
-/// What the `$GENERATE` of a zone file may still make.
+/// The remaining budget for the `$GENERATE` of a zone file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
     records: u64,
@@ -101,13 +101,13 @@ impl Budget {
         Self { records: GENERATE_RECORDS_MAX, bytes: GENERATE_BYTES_MAX }
     }
 
-    /// Takes the records of a whole range, before the first of them is made.
+    /// Reserves the records of a whole range before the first one is made.
     pub(super) fn take_range(&mut self, range: Range) -> Result<(), GenerateError> {
         self.records = self.records.checked_sub(range.count()).ok_or(GenerateError::RecordsMany)?;
         Ok(())
     }
 
-    /// Takes the bytes of one record.
+    /// Reserves the bytes of one record.
     pub(super) fn take_bytes(&mut self, bytes: usize) -> Result<(), GenerateError> {
         self.bytes = self.bytes.checked_sub(bytes).ok_or(GenerateError::BytesMany)?;
         Ok(())
@@ -115,12 +115,12 @@ impl Budget {
 }
 
 impl GenerateError {
-    /// Whether it is the budget that is at an end: there is no point in reading on.
+    /// Whether the budget is used up, so that reading should stop.
     pub(super) const fn is_budget(self) -> bool {
         matches!(self, Self::RecordsMany | Self::BytesMany)
     }
 
-    /// Whether the error text begins with the word at fault.
+    /// Whether the error text starts with the word at fault.
     pub(super) const fn is_of_word(self) -> bool {
         !self.is_budget()
     }
@@ -136,7 +136,7 @@ impl Iterator for Range {
     }
 }
 
-/// The right-hand side as BIND's lexer leaves it: of a quoted word, `\"` is a quote and other escapes stay.
+/// The right-hand side after BIND's lexer: in a quoted word, `\"` becomes a quote, and other escapes stay.
 pub(super) fn rhs_template(word: Word<'_>) -> Vec<u8> {
     let text = word.as_bytes();
     if !word.is_quoted() || !word.is_escaped() {
@@ -157,7 +157,7 @@ pub(super) fn rhs_template(word: Word<'_>) -> Vec<u8> {
     template
 }
 
-/// How a number is written.
+/// The format of a number.
 #[derive(Clone, Copy)]
 enum Base {
     Decimal,
@@ -168,7 +168,7 @@ enum Base {
     NibblesUpper,
 }
 
-/// Appends what `template` says for `number` to `out`, which is emptied first.
+/// Clears `out`, and writes `template` for `number` to it.
 pub(super) fn expand(template: &[u8], number: i32, out: &mut Vec<u8>) -> Result<(), GenerateError> {
     out.clear();
     let mut offset = 0i32;
@@ -256,8 +256,8 @@ fn push_number(number: i32, width: u32, base: Base, out: &mut Vec<u8>) -> Result
     Ok(())
 }
 
-/// Hexadecimal digits, the lowest first, a dot behind each but the last, until `width` bytes are filled and nothing
-/// is left.
+/// Hexadecimal digits, the lowest first, with a dot after each but the last, until `width` bytes are filled and no
+/// digit is left.
 fn nibbles(mut number: u32, width: usize) -> String {
     let mut text = String::new();
     loop {
@@ -273,7 +273,7 @@ fn nibbles(mut number: u32, width: usize) -> String {
     }
 }
 
-/// What C's `sscanf` sees.
+/// Parses like C's `sscanf`.
 struct Cursor<'t> {
     text: &'t [u8],
     at: usize,
@@ -336,7 +336,7 @@ mod tests {
             ("${0,3,N}", 250, "A.F"),
             ("${0,0,n}", 16, "0.1"),
             ("${-5,6,n}", 2, "d.f.f.f.f.f.f.f"),
-            // The offset of one holds for those behind it.
+            // An offset applies to all later `$`.
             ("${7}:$:${0}:$", 1, "8:8:1:1"),
             ("${1}5", 1, "25"),
         ] {
@@ -367,7 +367,7 @@ mod tests {
             ("1-4/2", vec![1, 3]),
             ("01-02", vec![1, 2]),
             ("+1-+2", vec![1, 2]),
-            // BIND reads no further than it has to.
+            // BIND ignores the rest.
             ("1-2x", vec![1, 2]),
             ("1-2/1z", vec![1, 2]),
             ("0-2147483647/2147483647", vec![0, i32::MAX]),

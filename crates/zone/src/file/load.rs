@@ -1,4 +1,4 @@
-//! A whole zone file.
+//! Loads a whole zone file.
 
 use super::error::{FileErrors, FileLine, Reason, Warning};
 use super::scanner::{LoadOptions, Scanner};
@@ -11,30 +11,30 @@ use wire::rdata::{layout, rdata_check};
 
 /// Bytes of a short line of a zone file: a label, a type and an address.
 const RECORD_TEXT_BYTES: usize = 20;
-/// So many bytes more than such a line a record has: the name of the zone is in no line, the TTL in few.
+/// Bytes that a record has in addition to such a line: lines do not repeat the name of the zone, and few have a TTL.
 const RECORD_MORE_BYTES: usize = 20;
 
-/// What a zone file says.
+/// The contents of a zone file.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// The owner of the zone: the origin that was given, or else the owner of the first SOA. Case kept.
+    /// The owner of the zone: the given origin, or else the owner of the first SOA. Case is kept.
     pub apex: Name,
-    /// The records in the order of the file; owners absolute, case kept.
+    /// The records in file order. Owners are absolute, with case kept.
     pub records: RecordList,
-    /// Where each of the records stands; none for records that came without a file.
-    pub places: Vec<FileLine>,
-    /// What the files are called that places are in.
+    /// The position of each record; empty for records without a file.
+    pub locations: Vec<FileLine>,
+    /// The names of the files in positions.
     pub files: Vec<String>,
-    /// What is odd; the first ones.
+    /// The first warnings.
     pub warnings: Vec<Warning>,
-    /// How many warnings there were.
+    /// Number of all warnings.
     pub warning_count: usize,
 }
 
-/// Records that come as such, held to what the reading of a zone file sees to.
+/// Accepts records without a file, with the same checks as for records in a zone file.
 ///
 /// # Errors
-/// The number of the first record that no zone file could hold.
+/// The number of the first record that a zone file could not contain.
 pub fn from_records(records: RecordList) -> Result<Loaded, usize> {
     let could_be_read = |record: RecordRef<'_>| {
         let RecordRef { rtype, ttl, rdata, .. } = record;
@@ -45,29 +45,29 @@ pub fn from_records(records: RecordList) -> Result<Loaded, usize> {
     }
     let soa = records.iter().find(|record| record.rtype == Rtype::SOA);
     let apex = soa.map(|record| record.owner.to_name()).ok_or(records.len())?;
-    Ok(Loaded { apex, records, places: Vec::new(), files: Vec::new(), warnings: Vec::new(), warning_count: 0 })
+    Ok(Loaded { apex, records, locations: Vec::new(), files: Vec::new(), warnings: Vec::new(), warning_count: 0 })
 }
 
-/// Reads all records of a zone file. `origin` is what relative names count from until `$ORIGIN`, and the apex;
-/// without it, the apex is the owner of the first SOA, and names have to be absolute until `$ORIGIN`.
+/// Reads all records of a zone file. `origin` is the apex, and the origin of relative names until a `$ORIGIN`. Without
+/// it, the apex is the owner of the first SOA, and names must be absolute until a `$ORIGIN`.
 ///
 /// # Errors
-/// [`FileErrors`]: each names file, line and reason.
+/// [`FileErrors`] with file, line and reason.
 pub fn load(source: &mut dyn Source, origin: Option<&Name>, options: &LoadOptions) -> Result<Loaded, FileErrors> {
     let mut scanner = Scanner::new(source, origin, options).map_err(|error| FileErrors::new(vec![error]))?;
-    // Room beyond what is needed is never touched; lists that grow are copied again and again.
+    // Unused room is never touched, so it costs nothing. A growing list would be copied repeatedly.
     let bytes = scanner.bytes_left();
     let records_expected = bytes / RECORD_TEXT_BYTES;
     let mut records = RecordList::with_capacity(records_expected, bytes + records_expected * RECORD_MORE_BYTES);
-    let (mut places, mut errors) = (Vec::with_capacity(records_expected), Vec::new());
+    let (mut locations, mut errors) = (Vec::with_capacity(records_expected), Vec::new());
     while let Some(result) = scanner.next_into(&mut records) {
         match result {
-            Ok(place) if records.as_bytes().len() > options.bytes_max => {
+            Ok(location) if records.as_bytes().len() > options.bytes_max => {
                 records = RecordList::new();
-                errors.push(scanner.error(place, Reason::BytesMany(options.bytes_max)));
+                errors.push(scanner.error(location, Reason::BytesMany(options.bytes_max)));
                 break;
             }
-            Ok(place) if errors.is_empty() => places.push(place),
+            Ok(location) if errors.is_empty() => locations.push(location),
             Ok(_) => records = RecordList::new(),
             Err(error) => {
                 records = RecordList::new();
@@ -89,5 +89,5 @@ pub fn load(source: &mut dyn Source, origin: Option<&Name>, options: &LoadOption
         return Err(FileErrors::new(errors));
     }
     let (files, warnings, warning_count) = scanner.into_parts();
-    Ok(Loaded { apex, records, places, files, warnings, warning_count })
+    Ok(Loaded { apex, records, locations, files, warnings, warning_count })
 }

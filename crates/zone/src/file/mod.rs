@@ -3,24 +3,24 @@
 //! ```text
 //!   Source --> reader: one entry at a time --> scanner: directives, records --> load: all of them, or why not
 //! ```
-//! What a zone may hold is the matter of [`crate::check`]; here only the text is judged.
+//! This module checks the text only. [`crate::check`] checks the contents of a zone.
 
-// Where bytes come from.
+// Input.
 mod source;
 pub use source::{Input, Opened, Slice, Source};
 
-// What can be wrong, and where.
+// Errors and their positions.
 mod error;
 pub use error::{FileError, FileErrors, FileLine, Reason, Warning, WarningKind};
 
-// Entries, records, the whole file.
+// Entries, records, whole files.
 mod entry;
 mod generate;
 mod load;
 mod reader;
 mod scanner;
 pub use load::{Loaded, from_records, load};
-pub use scanner::{LoadOptions, Scanned, Scanner};
+pub use scanner::{LoadOptions, ScannedRecord, Scanner};
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! One file, an entry at a time, through a buffer that grows up to the longest entry.
+//! Reads one file entry by entry, through a buffer that grows up to the longest entry.
 
 use super::Reason;
 use super::source::{Input, Opened};
@@ -6,19 +6,19 @@ use crate::limits::ENTRY_BYTES_MAX;
 use crate::text::TextError;
 use crate::text::token::{Step, Token, tokenize};
 
-/// How much is read at once.
+/// Bytes per read.
 const READ_BYTES: usize = 128 * 1024;
 
-/// A file that is being read.
+/// A file being read.
 pub(super) struct Reader {
     input: Box<dyn Input>,
     buffer: Vec<u8>,
-    /// What of the buffer was read.
+    /// The bytes read so far that are still in the buffer.
     filled: usize,
-    /// Where the next entry begins.
+    /// Offset of the next entry.
     next: usize,
     is_last: bool,
-    /// The line on which the next entry begins.
+    /// The line of the next entry.
     line: u32,
 }
 
@@ -27,15 +27,15 @@ pub(super) struct EntryError {
     /// The line at fault.
     pub line: u32,
     pub reason: Reason,
-    /// Nothing can be read after it.
+    /// Whether the rest of the file cannot be read.
     pub is_last: bool,
 }
 
-/// One entry; its tokens lie in [`Reader::octets`].
+/// An entry. Its tokens are in [`Reader::as_bytes`].
 pub(super) struct Entry {
     /// Its first line.
     pub line: u32,
-    /// It begins with white space.
+    /// Whether it starts with white space.
     pub owner_omitted: bool,
 }
 
@@ -45,20 +45,20 @@ impl Reader {
         (reader, opened.name)
     }
 
-    /// Bytes that were not read yet, as far as that is known.
+    /// Number of unread bytes, if known.
     pub(super) fn bytes_left(&self) -> usize {
         self.input.bytes_left()
     }
 
-    /// What the tokens of the last entry point into.
+    /// The buffer that the tokens of the last entry point into.
     pub(super) fn as_bytes(&self) -> &[u8] {
         &self.buffer
     }
 
-    /// The next entry that has tokens; they are left in `tokens`. `None` at the end of the file.
+    /// Reads the next entry with tokens into `tokens`. `None` at the end of the file.
     ///
     /// # Errors
-    /// The line, the reason, and whether there may be more.
+    /// The line, the reason, and whether reading can continue.
     pub(super) fn entry(&mut self, tokens: &mut Vec<Token>) -> Result<Option<Entry>, EntryError> {
         loop {
             let step = match tokenize(&self.buffer[..self.filled], self.next, self.is_last, tokens) {
@@ -80,8 +80,8 @@ impl Reader {
         }
     }
 
-    /// What is wrong with the entry, `line` lines behind its first. Behind a quote that is open at the end of its
-    /// line the next line is the next entry; other errors leave it open where entries begin, and end the file.
+    /// The error in an entry, `line` lines after its first. After an unclosed quote, the next line is the next entry.
+    /// After other errors the start of the next entry is unknown, so the file ends.
     fn skip(&mut self, line: u32, error: TextError) -> EntryError {
         let at_fault = self.line + line;
         let mut ends = (self.next..self.filled).filter(|&at| self.buffer[at] == b'\n');
@@ -95,7 +95,7 @@ impl Reader {
         }
     }
 
-    /// Reads on, behind what is left of the buffer.
+    /// Reads more bytes after the rest of the buffer.
     fn fill(&mut self) -> Result<(), Reason> {
         self.buffer.copy_within(self.next..self.filled, 0);
         self.filled -= self.next;
@@ -103,13 +103,13 @@ impl Reader {
         if self.filled > ENTRY_BYTES_MAX {
             return Err(TextError::EntryLong.into());
         }
-        // An entry is tokenised from its start again for each read, so reads grow with it.
+        // Each read tokenises the entry from its start again, so reads grow with the entry.
         let wanted = self.filled + self.filled.max(READ_BYTES);
         if self.buffer.len() < wanted {
             self.buffer.resize(wanted, 0);
         }
         let is_first = self.line == 1 && self.filled == 0;
-        // Small pieces are put together first, or tokenising from the start would take time squared.
+        // Small pieces are collected first. Otherwise tokenising from the start would take quadratic time.
         while self.filled < wanted && !self.is_last {
             let len = self.input.read(&mut self.buffer[self.filled..wanted]).map_err(Reason::Source)?;
             self.filled += len.min(wanted - self.filled);

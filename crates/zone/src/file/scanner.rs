@@ -1,4 +1,4 @@
-//! Entries to records: directives, what a record leaves out, files within files.
+//! Turns entries into records: directives, omitted fields, included files.
 
 use super::entry::{Directive, Head, scan_directive};
 use super::error::{FileError, FileLine, Reason, Warning, WarningKind};
@@ -15,14 +15,14 @@ use crate::text::{Fault, Part, TextError, excerpt, is_undotted, scan_name, scan_
 use wire::name::{Name, NameRef};
 use wire::number::Rtype;
 
-/// What may be set before a zone file is read.
+/// Settings for reading a zone file.
 #[derive(Clone, Debug)]
 pub struct LoadOptions {
-    /// The TTL in seconds of records that have none, before any `$TTL`; `None`: such records are refused.
+    /// The TTL in seconds of records without one, before any `$TTL`. `None`: such records are refused.
     pub ttl: Option<u32>,
-    /// How many records may be read at most.
+    /// Maximum number of records.
     pub records_max: usize,
-    /// How many bytes the records may take, as a [`RecordList`] holds them.
+    /// Maximum size of the records, in bytes of a [`RecordList`].
     pub bytes_max: usize,
 }
 
@@ -32,21 +32,21 @@ impl Default for LoadOptions {
     }
 }
 
-/// A record, and where it stands.
+/// A record and its position.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Scanned {
+pub struct ScannedRecord {
     /// The record.
     pub record: Record,
     /// Its first line.
-    pub place: FileLine,
+    pub location: FileLine,
 }
 
-/// Reads records one after the other.
+/// Reads records one by one.
 pub struct Scanner<'s> {
     source: &'s mut dyn Source,
-    /// The open files; each was included by the one before it.
+    /// The open files. Each is included by the one before it.
     files: Vec<File>,
-    /// What the files are called; [`FileLine`]s count in it.
+    /// The names of the files. [`FileLine`] has an index into this list.
     names: Vec<String>,
     tokens: Vec<Token>,
     ttl: Ttl,
@@ -62,22 +62,22 @@ pub struct Scanner<'s> {
 struct File {
     reader: Reader,
     index: u16,
-    /// `$ORIGIN`, and the owner of the record before; each file has its own (RFC 1035 5.1).
+    /// `$ORIGIN`, and the owner of the previous record. Each file has its own (RFC 1035 5.1).
     origin: Option<Name>,
     owner: Vec<u8>,
 }
 
-/// What a record without TTL gets. It is one for all files: `$TTL` holds for the records "appearing after the
-/// directive" (RFC 2308 4), which BIND and NSD take to go on behind the end of an included file.
+/// The TTLs for records without one. They are shared by all files: `$TTL` applies to records "appearing after the
+/// directive" (RFC 2308 4). BIND and NSD keep it after the end of an included file.
 struct Ttl {
     /// `$TTL`.
     default: Option<u32>,
-    /// The last one that a record gave.
+    /// The TTL of the last record with one.
     last: Option<u32>,
     is_warned: bool,
 }
 
-/// Why an entry is refused, with the word at fault.
+/// Why an entry is refused, and the word at fault.
 struct Refused {
     reason: Reason,
     fault: Fault,
@@ -106,16 +106,16 @@ struct ActiveGenerate {
     rhs: Vec<u8>,
     rtype: Rtype,
     ttl: u32,
-    place: FileLine,
-    /// Whether one of its records has caused a warning. Most other records would repeat it.
+    location: FileLine,
+    /// Whether one of its records has caused a warning. The others would mostly repeat it.
     is_warned: bool,
 }
 
 impl<'s> Scanner<'s> {
-    /// Opens the zone file. Relative names count from `origin` until `$ORIGIN` says something else.
+    /// Opens the zone file. Relative names are relative to `origin` until a `$ORIGIN`.
     ///
     /// # Errors
-    /// When the source cannot open it.
+    /// The source cannot open the file.
     pub fn new(source: &'s mut dyn Source, origin: Option<&Name>, options: &LoadOptions) -> Result<Self, FileError> {
         let mut scanner = Self {
             source,
@@ -139,27 +139,27 @@ impl<'s> Scanner<'s> {
         }
     }
 
-    /// Bytes that were not read yet of the file that is open, as far as that is known.
+    /// Unread bytes of the current file, if known.
     pub(super) fn bytes_left(&self) -> usize {
         self.files.last().map_or(0, |file| file.reader.bytes_left())
     }
 
-    /// The next record; `None` behind the last one.
+    /// The next record; `None` after the last one.
     ///
-    /// After an error in a record the next call goes on behind it. After an error that makes the rest meaningless (a
-    /// directive, a parenthesis left open, a file that cannot be read) the next call returns `None`.
-    pub fn next_record(&mut self) -> Option<Result<Scanned, FileError>> {
+    /// After an error in a record, the next call continues after it. After an error that makes the rest meaningless (a
+    /// directive, an open parenthesis, an unreadable file), the next call returns `None`.
+    pub fn next_record(&mut self) -> Option<Result<ScannedRecord, FileError>> {
         let mut one = RecordList::new();
-        Some(self.next_into(&mut one)?.map(|place| Scanned { record: one.get(0).to_record(), place }))
+        Some(self.next_into(&mut one)?.map(|location| ScannedRecord { record: one.get(0).to_record(), location }))
     }
 
-    /// As [`Self::next_record`], with the record appended to a list.
+    /// Like [`Self::next_record`], but appends the record to a list.
     pub fn next_into(&mut self, out: &mut RecordList) -> Option<Result<FileLine, FileError>> {
         loop {
             if self.generating.is_some() {
                 match self.generated(out) {
                     Ok(None) => continue,
-                    Ok(Some(place)) => return Some(Ok(place)),
+                    Ok(Some(location)) => return Some(Ok(location)),
                     Err(error) => return Some(Err(error)),
                 }
             }
@@ -184,7 +184,7 @@ impl<'s> Scanner<'s> {
         }
     }
 
-    /// What the files are called, by the number in [`FileLine`].
+    /// The names of the files, by the number in [`FileLine`].
     #[must_use]
     pub fn names(&self) -> &[String] {
         &self.names
@@ -200,20 +200,20 @@ impl<'s> Scanner<'s> {
         (self.names, self.warnings, self.warning_count)
     }
 
-    pub(super) fn error(&self, place: FileLine, reason: Reason) -> FileError {
-        let file = self.names.get(usize::from(place.file)).cloned().unwrap_or_default();
-        FileError { file, line: place.line, fault: Box::default(), generated: None, reason }
+    pub(super) fn error(&self, location: FileLine, reason: Reason) -> FileError {
+        let file = self.names.get(usize::from(location.file)).cloned().unwrap_or_default();
+        FileError { file, line: location.line, fault: Box::default(), generated: None, reason }
     }
 
-    fn error_at(&self, place: FileLine, refused: Refused) -> FileError {
-        let line = place.line + refused.line;
-        FileError { line, fault: Box::new(refused.fault), ..self.error(place, refused.reason) }
+    fn error_at(&self, location: FileLine, refused: Refused) -> FileError {
+        let line = location.line + refused.line;
+        FileError { line, fault: Box::new(refused.fault), ..self.error(location, refused.reason) }
     }
 
-    fn warn(&mut self, place: FileLine, kind: WarningKind) {
+    fn warn(&mut self, location: FileLine, kind: WarningKind) {
         self.warning_count += 1;
         if self.warnings.len() < WARNINGS_MAX {
-            self.warnings.push(Warning { place, kind });
+            self.warnings.push(Warning { location, kind });
         }
     }
 
@@ -233,30 +233,30 @@ impl<'s> Scanner<'s> {
         Ok(())
     }
 
-    /// One entry that has tokens: a directive or a record.
+    /// Handles one entry with tokens: a directive or a record.
     fn entry(&mut self, entry: &Entry, file: u16, out: &mut RecordList) -> Option<Result<FileLine, FileError>> {
-        let place = FileLine { file, line: entry.line };
+        let location = FileLine { file, line: entry.line };
         let file = self.files.last().expect("an entry comes from a file");
         let first = self.tokens[0].word(file.reader.as_bytes());
         if !entry.owner_omitted && !first.is_quoted() && first.as_bytes().starts_with(b"$") {
-            return match self.directive(place) {
+            return match self.directive(location) {
                 Ok(()) => None,
-                // The records behind a directive that was not understood would mean something else than they should.
+                // Stop at a bad directive: the records after it would get a wrong meaning.
                 Err(refused) => {
                     self.files.clear();
-                    Some(Err(self.error_at(place, refused)))
+                    Some(Err(self.error_at(location, refused)))
                 }
             };
         }
-        // Taken out and put back, so that records may be scanned while all of `self` is at hand.
+        // Taken out of `self` and put back, so that scanning can borrow all of `self`.
         let tokens = core::mem::take(&mut self.tokens);
-        let result = self.record(&tokens, entry.owner_omitted, place, out);
+        let result = self.record(&tokens, entry.owner_omitted, location, out);
         self.tokens = tokens;
-        Some(result.map(|()| place).map_err(|refused| {
+        Some(result.map(|()| location).map_err(|refused| {
             if refused.reason == Reason::RecordsMany {
                 self.files.clear();
             }
-            self.error_at(place, refused)
+            self.error_at(location, refused)
         }))
     }
 
@@ -264,7 +264,7 @@ impl<'s> Scanner<'s> {
         &mut self,
         tokens: &[Token],
         owner_omitted: bool,
-        place: FileLine,
+        location: FileLine,
         out: &mut RecordList,
     ) -> Result<(), Refused> {
         let Self { files, rdata, owner, .. } = self;
@@ -293,11 +293,11 @@ impl<'s> Scanner<'s> {
         }
         let undotted = words.undotted().map(|word| dot_missing(word.as_bytes(), file.origin.as_ref()));
         let (owner, rdata) = (core::mem::take(&mut file.owner), core::mem::take(rdata));
-        let result = self.push(&owner, &head, &rdata, place, out);
+        let result = self.push(&owner, &head, &rdata, location, out);
         self.rdata = rdata;
         self.files.last_mut().expect("a record comes from a file").owner = owner;
         if let Some(warning) = undotted {
-            self.warn(place, warning);
+            self.warn(location, warning);
         }
         Ok(result?)
     }
@@ -307,11 +307,11 @@ impl<'s> Scanner<'s> {
         owner: &[u8],
         head: &Head,
         rdata: &[u8],
-        place: FileLine,
+        location: FileLine,
         out: &mut RecordList,
     ) -> Result<(), Reason> {
-        let owner = NameRef::from_octets(owner).map_err(TextError::Name)?;
-        let ttl = self.ttl(head.ttl, Some((head.rtype, rdata)), place)?;
+        let owner = NameRef::from_bytes(owner).map_err(TextError::Name)?;
+        let ttl = self.ttl(head.ttl, Some((head.rtype, rdata)), location)?;
         self.count()?;
         out.push(RecordRef { owner, rtype: head.rtype, ttl, rdata });
         Ok(())
@@ -322,29 +322,34 @@ impl<'s> Scanner<'s> {
         Ok(())
     }
 
-    /// The TTL of a record that gave `given`; rdata is that of a record which may be an SOA.
-    fn ttl(&mut self, given: Option<u32>, record: Option<(Rtype, &[u8])>, place: FileLine) -> Result<u32, Reason> {
-        if let Some(ttl) = given {
-            let ttl = self.bounded(ttl, place);
+    /// The TTL of a record, given its explicit TTL. `record` is its type and rdata, because it may be an SOA.
+    fn ttl(
+        &mut self,
+        explicit: Option<u32>,
+        record: Option<(Rtype, &[u8])>,
+        location: FileLine,
+    ) -> Result<u32, Reason> {
+        if let Some(ttl) = explicit {
+            let ttl = self.bounded(ttl, location);
             self.ttl.last = Some(ttl);
             return Ok(ttl);
         }
-        // RFC 2308 4: the value of $TTL where there is one.
+        // RFC 2308 4: the value of $TTL, if there is one.
         if let Some(ttl) = self.ttl.default {
             return Ok(ttl);
         }
         if let Some(ttl) = self.ttl.last {
             if !core::mem::replace(&mut self.ttl.is_warned, true) {
-                self.warn(place, WarningKind::TtlFromRecordBefore);
+                self.warn(location, WarningKind::TtlFromRecordBefore);
             }
             return Ok(ttl);
         }
         match record {
             Some((Rtype::SOA, rdata)) => {
                 let minimum = rdata.last_chunk::<4>().map_or(0, |bytes| u32::from_be_bytes(*bytes));
-                let ttl = self.bounded(minimum, place);
+                let ttl = self.bounded(minimum, location);
                 self.ttl.default = Some(ttl);
-                self.warn(place, WarningKind::TtlFromSoa);
+                self.warn(location, WarningKind::TtlFromSoa);
                 Ok(ttl)
             }
             _ => Err(Reason::TtlMissing),
@@ -352,15 +357,15 @@ impl<'s> Scanner<'s> {
     }
 
     /// RFC 2181 8: a TTL with the most significant bit set counts as 0.
-    fn bounded(&mut self, ttl: u32, place: FileLine) -> u32 {
+    fn bounded(&mut self, ttl: u32, location: FileLine) -> u32 {
         if ttl <= TTL_MAX {
             return ttl;
         }
-        self.warn(place, WarningKind::TtlHigh);
+        self.warn(location, WarningKind::TtlHigh);
         0
     }
 
-    fn directive(&mut self, place: FileLine) -> Result<(), Refused> {
+    fn directive(&mut self, location: FileLine) -> Result<(), Refused> {
         let tokens = core::mem::take(&mut self.tokens);
         let file = self.files.last().expect("a directive comes from a file");
         let mut words = Words::new(file.reader.as_bytes(), &tokens);
@@ -372,32 +377,32 @@ impl<'s> Scanner<'s> {
             Directive::Origin(origin) => {
                 self.files.last_mut().expect("a directive comes from a file").origin = Some(origin);
             }
-            Directive::Ttl(ttl) => self.ttl.default = Some(self.bounded(ttl, place)),
+            Directive::Ttl(ttl) => self.ttl.default = Some(self.bounded(ttl, location)),
             // RFC 1035 5.1: the origin and the owner of an included file do not apply after it.
             Directive::Include(path, origin) => {
                 self.open(Some(&path), origin, owner).map_err(|reason| Refused { reason, ..refused_file })?
             }
             Directive::Generate { range, lhs, rhs, head } => {
-                let ttl = self.ttl(head.ttl, None, place)?;
+                let ttl = self.ttl(head.ttl, None, location)?;
                 self.generate_budget.take_range(range)?;
                 self.generating =
-                    Some(ActiveGenerate { range, lhs, rhs, rtype: head.rtype, ttl, place, is_warned: false });
+                    Some(ActiveGenerate { range, lhs, rhs, rtype: head.rtype, ttl, location, is_warned: false });
             }
         }
         Ok(())
     }
 
-    /// The next record of a `$GENERATE`; `None` behind its last one.
+    /// The next record of a `$GENERATE`; `None` after the last one.
     fn generated(&mut self, out: &mut RecordList) -> Result<Option<FileLine>, FileError> {
         let Some(mut generating) = self.generating.take() else { return Ok(None) };
         let Some(number) = generating.range.next() else { return Ok(None) };
         match self.generate(&mut generating, number, out) {
             Ok(()) => {
-                let place = generating.place;
+                let location = generating.location;
                 self.generating = Some(generating);
-                Ok(Some(place))
+                Ok(Some(location))
             }
-            // What is wrong with one is wrong with most of them: one error is enough.
+            // Most of its records would have the same error, so one is enough.
             Err(refused) => {
                 let is_budget = match &refused.reason {
                     Reason::RecordsMany => true,
@@ -408,7 +413,7 @@ impl<'s> Scanner<'s> {
                     self.files.clear();
                 }
                 let generated = (!is_budget).then_some(number);
-                Err(FileError { generated, ..self.error_at(generating.place, refused) })
+                Err(FileError { generated, ..self.error_at(generating.location, refused) })
             }
         }
     }
@@ -444,10 +449,10 @@ impl<'s> Scanner<'s> {
         let undotted = undotted.as_deref().or(words.undotted().map(Word::as_bytes));
         let warning = undotted.map(|word| dot_missing(word, self.files.last().and_then(|file| file.origin.as_ref())));
         self.generate_budget.take_bytes(self.owner.len() + self.rdata.len())?;
-        let owner = NameRef::from_octets(&self.owner).map_err(TextError::Name)?;
+        let owner = NameRef::from_bytes(&self.owner).map_err(TextError::Name)?;
         out.push(RecordRef { owner, rtype: generating.rtype, ttl: generating.ttl, rdata: &self.rdata });
         if let Some(warning) = warning.filter(|_| !core::mem::replace(&mut generating.is_warned, true)) {
-            self.warn(generating.place, warning);
+            self.warn(generating.location, warning);
         }
         Ok(())
     }

@@ -1,38 +1,37 @@
-//! Where the bytes of zone files come from: whoever calls opens files and decompresses them.
+//! Input for zone files. The caller opens and decompresses files.
 
 /// Opens files by name.
 pub trait Source {
-    /// Opens the zone file (`name` is `None`) or a file that `$INCLUDE` names; `from` is what the including file is
-    /// called.
+    /// Opens the zone file (`name` is `None`), or a file named by `$INCLUDE` in the file `from`.
     ///
     /// # Errors
-    /// The reason in words; it becomes part of an error that names file and line of the `$INCLUDE`.
+    /// The reason, which becomes part of an error with file and line of the `$INCLUDE`.
     fn open(&mut self, name: Option<&str>, from: Option<&str>) -> Result<Opened, String>;
 }
 
-/// A file that was opened.
+/// An open file.
 pub struct Opened {
-    /// What errors call it.
+    /// The name of the file in errors.
     pub name: String,
     /// Its bytes.
     pub input: Box<dyn Input>,
 }
 
-/// Bytes, one piece after the other.
+/// A stream of bytes.
 pub trait Input {
-    /// Fills the front of `buffer` and says how much of it; 0 at the end.
+    /// Fills the start of `buffer`, and returns the number of bytes; 0 at the end.
     ///
     /// # Errors
     /// The reason in words.
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize, String>;
 
-    /// How many bytes there are still; 0 where that is not known.
+    /// Number of remaining bytes; 0 if unknown.
     fn bytes_left(&self) -> usize {
         0
     }
 }
 
-/// Bytes in memory as input, and as a source that has no other file.
+/// Bytes in memory as input, and as a source without other files.
 #[derive(Clone, Debug)]
 pub struct Slice {
     bytes: Vec<u8>,
@@ -40,7 +39,7 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// All of `bytes`.
+    /// An input of these bytes.
     #[must_use]
     pub const fn new(bytes: Vec<u8>) -> Self {
         Self { bytes, at: 0 }

@@ -1,4 +1,4 @@
-//! Whole files: directives, what records leave out, errors and where they are, and that everything ends.
+//! Whole files: directives, omitted fields, errors and their positions, termination.
 
 use super::{Input, LoadOptions, Opened, Reason, Scanner, Slice, Source, WarningKind, load};
 use crate::limits::{GENERATE_BYTES_MAX, GENERATE_RECORDS_MAX, INCLUDE_DEPTH_MAX};
@@ -81,7 +81,7 @@ fn ttls_without_the_directive() {
     let mut source = files(&[("zone", "b 5 A 192.0.2.1\nc A 192.0.2.1\nd A 192.0.2.1\ne 4294967295 A 192.0.2.1\n")]);
     let loaded = load(&mut source, Some(&"example.".parse().unwrap()), &LoadOptions::default()).unwrap();
     assert_eq!(loaded.records.iter().map(|record| record.ttl).collect::<Vec<_>>(), [5, 5, 5, 0]);
-    let kinds: Vec<_> = loaded.warnings.iter().map(|warning| (warning.place.line, warning.kind.clone())).collect();
+    let kinds: Vec<_> = loaded.warnings.iter().map(|warning| (warning.location.line, warning.kind.clone())).collect();
     assert_eq!(kinds, [(2, WarningKind::TtlFromRecordBefore), (4, WarningKind::TtlHigh)]);
 
     assert_eq!(zone("a A 192.0.2.1\n").unwrap_err(), ["zone:1: the record has no TTL, and no $TTL stands before it"]);
@@ -168,14 +168,14 @@ fn loading_is_bounded() {
         assert_eq!(errors.first().reason, Reason::RecordsMany);
     }
 
-    // An owner of 250 bytes that lines leave out is in each record.
+    // Lines may omit the owner, but each record has it. Here it has 250 bytes.
     let owner = ["x".repeat(60).as_str(); 4].join(".");
     let text = format!("{owner}. 1 A 1.1.1.1\n{}", " 1 A 1.1.1.2\n".repeat(10_000));
     let options = LoadOptions { bytes_max: 1 << 20, ..LoadOptions::default() };
     let errors = load(&mut files(&[("zone", &text)]), Some(&"example.".parse().unwrap()), &options).unwrap_err();
     assert_eq!(errors.first().reason, Reason::BytesMany(1 << 20), "{errors}");
 
-    // One line of text makes no more than the budget of the whole file, `$INCLUDE` or not.
+    // The records from one `$GENERATE` line count towards the budget of the whole file, also within `$INCLUDE`.
     let range = |count: u64| format!("$GENERATE 1-{count} a$ 1 A 1.1.1.1\n");
     let whole = zone_whole(&range(GENERATE_RECORDS_MAX)).unwrap();
     assert_eq!(whole.records.len() as u64, GENERATE_RECORDS_MAX);
@@ -200,7 +200,7 @@ fn zone_whole(text: &str) -> Result<super::Loaded, super::FileErrors> {
     load(&mut Slice::new(text.into()), Some(&"example.".parse().unwrap()), &LoadOptions::default())
 }
 
-/// The right-hand sides are what `named-checkzone -D` of BIND 9.18.49 prints for the left-hand ones.
+/// The expected records are what `named-checkzone -D` of BIND 9.18.49 prints.
 #[test]
 fn generate_matches_bind() {
     for (directive, records) in [
@@ -252,7 +252,7 @@ fn generate_matches_bind() {
     }
 }
 
-/// Reads to the end, whatever comes.
+/// Reads to the end, and ignores errors.
 fn drain(bytes: &[u8]) -> usize {
     let mut source = Slice::new(bytes.to_vec());
     let options = LoadOptions { ttl: Some(1), records_max: 1000, ..LoadOptions::default() };
@@ -279,7 +279,7 @@ proptest! {
             ")\r?\n?){0,12}",
         ),
     ) {
-        // What is read is the same, in whatever pieces it comes.
+        // The result does not depend on how the bytes are split into pieces.
         let whole = drain(text.as_bytes());
         let mut source = Files([("zone", text)].into());
         let options = LoadOptions { ttl: Some(1), records_max: 1000, ..LoadOptions::default() };
@@ -297,7 +297,7 @@ fn records_without_a_file_are_checked_alike() {
     let text = "@ 5 SOA . . 1 2 3 4 5\na 5 A 1.2.3.4\nb 5 TYPE65300 \\# 1 00\n";
     let mut source = files(&[("zone", text)]);
     let loaded = load(&mut source, Some(&"example.".parse().unwrap()), &LoadOptions::default()).unwrap();
-    let again = from_records(RecordList::from_octets(loaded.records.as_bytes().to_vec()).unwrap()).unwrap();
+    let again = from_records(RecordList::from_bytes(loaded.records.as_bytes().to_vec()).unwrap()).unwrap();
     assert_eq!((&again.records, &again.apex), (&loaded.records, &loaded.apex));
     let with = |rtype, ttl, rdata: &[u8]| {
         let mut records = loaded.records.to_records();

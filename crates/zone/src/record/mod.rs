@@ -1,18 +1,18 @@
-//! Records, the identity of a zone, and the difference between two versions of one.
+//! Records, the identity of a zone, and the difference between two of its versions.
 //!
-//! The class of every record is IN: other classes are refused where they enter (files, updates), so none is kept.
+//! The class of every record is IN. Other classes are refused at input (files, updates), so the class is not stored.
 
-// Very many of them.
+// Lists of many records.
 mod list;
 pub use list::RecordList;
 
 use wire::name::{Name, NameRef};
 use wire::number::{Rtype, Serial};
 
-/// Which zone: zones are told apart by view and apex everywhere.
+/// The identity of a zone: its view and apex.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ZoneId {
-    /// The view; there is one today, 0.
+    /// The view, which is always 0 today.
     pub view: u16,
     /// The owner of the SOA, in canonical form (lower case).
     pub apex: Name,
@@ -21,21 +21,21 @@ pub struct ZoneId {
 /// One resource record of class IN (RFC 1035 3.2).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// The owner; absolute, case kept.
+    /// The owner, absolute, with case kept.
     pub owner: Name,
     /// The type.
     pub rtype: Rtype,
-    /// The TTL in seconds; at most 2^31 - 1 (RFC 2181 8).
+    /// The TTL in seconds, at most 2^31 - 1 (RFC 2181 8).
     pub ttl: u32,
-    /// The rdata in wire form, names in it uncompressed. Equality of this struct is of bytes; `wire::rdata` compares
-    /// as RFC 4034 6.2 wants.
+    /// The rdata in wire form with uncompressed names. Equality of this struct compares bytes; `wire::rdata` compares
+    /// by RFC 4034 6.2.
     pub rdata: Box<[u8]>,
 }
 
 /// One record, borrowed from a version of a zone or from a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecordRef<'a> {
-    /// The owner; case kept.
+    /// The owner, with case kept.
     pub owner: NameRef<'a>,
     /// The type.
     pub rtype: Rtype,
@@ -60,18 +60,18 @@ impl<'a> From<&'a Record> for RecordRef<'a> {
     }
 }
 
-/// The difference between two versions of a zone, as one difference sequence of an IXFR has it (RFC 1995 4).
+/// The difference between two versions of a zone, like a difference sequence of IXFR (RFC 1995 4).
 ///
-/// The SOA of the old version is among `deleted` and that of the new one among `added`. A change of an RRset's TTL
-/// deletes and adds the whole RRset.
+/// `deleted` contains the SOA of the old version, and `added` the new one. A change of an RRset's TTL deletes and adds
+/// the whole RRset.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Changeset {
-    /// Serial of the version that is changed; `None` when the zone is new.
+    /// Serial of the old version; `None` for a new zone.
     pub serial_from: Option<Serial>,
-    /// Serial of the version that results.
+    /// Serial of the new version.
     pub serial_to: Serial,
-    /// Records that go.
+    /// Deleted records.
     pub deleted: Vec<Record>,
-    /// Records that come.
+    /// Added records.
     pub added: Vec<Record>,
 }

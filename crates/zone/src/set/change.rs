@@ -1,5 +1,5 @@
-//! What a set of records does to the owner names that it touches: leaves are written here and put by the caller, so
-//! that a change that does not fit has touched nothing.
+//! The effect of a set of records on its owner names. This module only writes the leaves, and the caller puts them into
+//! the trees. So a change that does not fit has changed nothing.
 
 use super::error::{ApplyError, RecordFault};
 use super::zone_record::ZoneRecord;
@@ -14,7 +14,7 @@ use store::{Key, View};
 use wire::name::NameRef;
 use wire::number::Rtype;
 
-/// The zone that is being changed, as it is before.
+/// The zone before the change.
 #[derive(Clone, Copy)]
 pub(super) struct Base<'a> {
     pub(super) store: View<'a, LeafNames>,
@@ -23,15 +23,15 @@ pub(super) struct Base<'a> {
     pub(super) hasher: &'a RecordHasher,
 }
 
-/// What is to be done to one owner name.
+/// The change of one owner name.
 pub(super) struct LeafChange {
     pub(super) hashed: bool,
     pub(super) owner: Key,
-    /// The new leaf; `None` when no record is left.
+    /// The new leaf; `None` if no record is left.
     pub(super) leaf: Option<Vec<u8>>,
 }
 
-/// What records do to a zone.
+/// The effect of records on a zone.
 #[derive(Default)]
 pub(super) struct Effect {
     pub(super) leaves: Vec<LeafChange>,
@@ -43,13 +43,13 @@ pub(super) struct Effect {
 
 /// One record of a changeset.
 #[derive(Clone, Copy)]
-struct Step<'r> {
+struct RecordChange<'r> {
     record: &'r Record,
     adds: bool,
     index: usize,
 }
 
-impl Step<'_> {
+impl RecordChange<'_> {
     fn fault(&self, fault: RecordFault) -> ApplyError {
         let index = self.index;
         if self.adds { ApplyError::Added { index, fault } } else { ApplyError::Deleted { index, fault } }
@@ -59,44 +59,45 @@ impl Step<'_> {
         is_hashed(self.record.into())
     }
 
-    fn place_cmp(&self, other: &Self) -> Ordering {
+    fn tree_order(&self, other: &Self) -> Ordering {
         self.hashed().cmp(&other.hashed()).then_with(|| self.record.owner.cmp(&other.record.owner))
     }
 }
 
-/// What `changeset` does to a zone; all its records are checked, the serials and the result are not.
+/// The effect of `changeset` on a zone. All its records are checked, the serials and the result are not.
 pub(super) fn effect_of(base: &Base<'_>, changeset: &Changeset) -> Result<Effect, ApplyError> {
-    let deleted = changeset.deleted.iter().enumerate().map(|(index, record)| Step { record, adds: false, index });
-    let added = changeset.added.iter().enumerate().map(|(index, record)| Step { record, adds: true, index });
-    let mut steps: Vec<Step<'_>> = deleted.chain(added).collect();
-    for step in &steps {
-        if !step.record.owner.as_ref().is_at_or_below(base.apex) {
-            return Err(step.fault(RecordFault::OutOfZone));
+    let deleted =
+        changeset.deleted.iter().enumerate().map(|(index, record)| RecordChange { record, adds: false, index });
+    let added = changeset.added.iter().enumerate().map(|(index, record)| RecordChange { record, adds: true, index });
+    let mut changes: Vec<RecordChange<'_>> = deleted.chain(added).collect();
+    for change in &changes {
+        if !change.record.owner.as_ref().is_at_or_below(base.apex) {
+            return Err(change.fault(RecordFault::OutOfZone));
         }
     }
-    // The sort is stable: of one owner, what goes comes before what comes.
-    steps.sort_by(Step::place_cmp);
+    // The sort is stable: for each owner, deleted records come before added ones.
+    changes.sort_by(RecordChange::tree_order);
     let mut effect = Effect::default();
-    for steps in steps.chunk_by(|a, b| a.place_cmp(b) == Ordering::Equal) {
-        apply_to_owner(base, steps, &mut effect)?;
+    for changes in changes.chunk_by(|a, b| a.tree_order(b) == Ordering::Equal) {
+        apply_to_owner(base, changes, &mut effect)?;
     }
     Ok(effect)
 }
 
-/// Applies the steps of one owner name.
-fn apply_to_owner(base: &Base<'_>, steps: &[Step<'_>], effect: &mut Effect) -> Result<(), ApplyError> {
-    let (owner, hashed) = (steps[0].record.owner.as_ref(), steps[0].hashed());
+/// Applies the changes of one owner name.
+fn apply_to_owner(base: &Base<'_>, changes: &[RecordChange<'_>], effect: &mut Effect) -> Result<(), ApplyError> {
+    let (owner, hashed) = (changes[0].record.owner.as_ref(), changes[0].hashed());
     let key = key::of(owner);
     let mut draft = base.draft(&key, owner, hashed);
-    for step in steps {
-        let Record { rtype, ttl, ref rdata, ref owner } = *step.record;
+    for change in changes {
+        let Record { rtype, ttl, ref rdata, ref owner } = *change.record;
         let rdataset = draft.rdataset(rtype, rdata);
-        let done = if step.adds { rdataset.add(rtype, ttl, rdata) } else { rdataset.delete(rtype, ttl, rdata) };
-        done.map_err(|mismatch| step.fault(mismatch.into()))?;
+        let done = if change.adds { rdataset.add(rtype, ttl, rdata) } else { rdataset.delete(rtype, ttl, rdata) };
+        done.map_err(|mismatch| change.fault(mismatch.into()))?;
         let hash = base.hasher.record(owner.as_ref(), rtype, ttl, rdata);
-        effect.count(step.adds, hash);
+        effect.count(change.adds, hash);
     }
-    let leaf = base.write(&draft, owner).map_err(|fault| steps[steps.len() - 1].fault(fault))?;
+    let leaf = base.write(&draft, owner).map_err(|fault| changes[changes.len() - 1].fault(fault))?;
     effect.leaves.push(LeafChange { hashed, owner: key, leaf });
     Ok(())
 }
@@ -109,27 +110,27 @@ pub(super) struct Import<'a> {
 }
 
 impl Import<'_> {
-    /// Makes `leaf` of what an owner name has `there` and of these records, all its own and kept in the same tree. What
-    /// they add to the zone is added to `effect`.
+    /// Writes `leaf` from the existing records of an owner name, which are `existing`, and from these records. All of
+    /// them have this owner and the same tree. The growth of the zone is added to `effect`.
     ///
-    /// An import takes records as they come: what is there already is left out (RFC 2181 5), and where the TTLs of an
-    /// RRset differ, the lowest holds for all (RFC 2181 5.2).
+    /// An import accepts records in any order. Duplicates are ignored (RFC 2181 5). If the TTLs of an RRset differ, the
+    /// lowest one is used for all (RFC 2181 5.2).
     pub(super) fn owner(
         &self,
-        there: Option<Vertex<'_>>,
+        existing: Option<Vertex<'_>>,
         records: &[RecordRef<'_>],
         effect: &mut Effect,
         leaf: &mut Vec<u8>,
     ) -> Result<(), RecordFault> {
         let owner = records[0].owner;
-        if let (None, [record]) = (&there, records)
+        if let (None, [record]) = (&existing, records)
             && record.rtype != Rtype::RRSIG
         {
             effect.count(true, self.hasher.record(owner, record.rtype, record.ttl, record.rdata));
             write_single(record, owner == self.apex, leaf);
             return Ok(());
         }
-        let mut draft = there.as_ref().map_or_else(|| VertexDraft::new(owner), VertexDraft::from_vertex);
+        let mut draft = existing.as_ref().map_or_else(|| VertexDraft::new(owner), VertexDraft::from_vertex);
         for &RecordRef { rtype, ttl, rdata, .. } in records {
             let rdataset = draft.rdataset(rtype, rdata);
             let Err(at) = rdataset.find(rtype, rdata) else {
@@ -137,9 +138,9 @@ impl Import<'_> {
             };
             let ttl = if rdataset.rdatas.is_empty() { ttl } else { ttl.min(rdataset.ttl) };
             if ttl != rdataset.ttl {
-                for kept in &rdataset.rdatas {
-                    effect.hash = effect.hash.wrapping_sub(self.hasher.record(owner, rtype, rdataset.ttl, kept));
-                    effect.hash = effect.hash.wrapping_add(self.hasher.record(owner, rtype, ttl, kept));
+                for rdata in &rdataset.rdatas {
+                    effect.hash = effect.hash.wrapping_sub(self.hasher.record(owner, rtype, rdataset.ttl, rdata));
+                    effect.hash = effect.hash.wrapping_add(self.hasher.record(owner, rtype, ttl, rdata));
                 }
                 rdataset.ttl = ttl;
             }

@@ -1,4 +1,4 @@
-//! Making the next version.
+//! Creates the next version.
 
 use super::change::{self, Base, Effect, Import};
 use super::error::{ApplyError, ImportError, RecordFault, ZoneError};
@@ -14,8 +14,8 @@ use store::{Full, Key, Store, Tree, Version};
 
 /// Changes on top of the head, until [`Edit::seal`] makes them the new head.
 ///
-/// Each operation is done whole or not at all, but for [`Full`]: after that the whole `Edit` is to be dropped. An
-/// `Edit` that is dropped leaves the head as it was.
+/// Each operation is done completely or not at all, except with [`Full`]: then the whole `Edit` must be dropped. A
+/// dropped `Edit` leaves the head unchanged.
 #[must_use = "changes are lost without `seal`"]
 pub struct Edit<'s> {
     store: &'s mut Store<LeafNames>,
@@ -36,7 +36,7 @@ impl<'s> Edit<'s> {
         Self { store, root, sealed: false }
     }
 
-    /// Makes a zone without records: it is known, and not served before it has an SOA.
+    /// Creates a zone without records. It is not served before it has an SOA.
     ///
     /// # Errors
     /// [`ZoneError::Exists`], [`ZoneError::Full`].
@@ -48,7 +48,7 @@ impl<'s> Edit<'s> {
         Ok(self.put_zone(ZoneTree::Served, id, empty, &[])?)
     }
 
-    /// Removes a zone and all that it has.
+    /// Removes a zone and its records.
     ///
     /// # Errors
     /// [`ZoneError::Unknown`], [`ZoneError::Full`].
@@ -61,7 +61,7 @@ impl<'s> Edit<'s> {
     /// Applies a difference to a zone.
     ///
     /// # Errors
-    /// [`ApplyError`] says what does not fit; the zone is as it was.
+    /// [`ApplyError`] tells what does not fit. The zone is unchanged.
     pub fn apply(&mut self, id: &ZoneId, changeset: &Changeset) -> Result<(), ApplyError> {
         let record = self.zone(ZoneTree::Served, id).ok_or(ApplyError::Unknown)?;
         if record.serial != changeset.serial_from {
@@ -90,10 +90,10 @@ impl<'s> Edit<'s> {
         Ok(self.put_zone(ZoneTree::Served, id, after, &form)?)
     }
 
-    /// Adds records to the stage of a zone, which is made when there is none; the zone itself need not exist. Records
-    /// of one owner that follow one another are cheapest.
+    /// Adds records to the stage of a zone. The stage is created if there is none, and the zone need not exist. It is
+    /// fastest if the records of an owner are adjacent.
     ///
-    /// Duplicates are left out (RFC 2181 5); where the TTLs of an RRset differ, the lowest holds (RFC 2181 5.2).
+    /// Duplicates are ignored (RFC 2181 5). If the TTLs of an RRset differ, the lowest one is used (RFC 2181 5.2).
     ///
     /// # Errors
     /// [`ImportError`] names the record at fault.
@@ -120,10 +120,10 @@ impl<'s> Edit<'s> {
             key::write_in_zone(of_owner[0].owner, apex, apex_len, &mut key);
             let tree = if change::is_hashed(of_owner[0]) { &mut record.hashed } else { &mut record.names };
             let mut effect = Effect::default();
-            let amended = self.store.amend(*tree, &key, &mut leaf, |there, leaf| {
-                let there = there.map(Vertex::from_leaf);
-                let written = import.owner(there, of_owner, &mut effect, leaf);
-                written.map_err(|fault| ImportError::Record { index: done, fault })
+            let amended = self.store.amend(*tree, &key, &mut leaf, |existing, leaf| {
+                let existing = existing.map(Vertex::from_leaf);
+                let imported = import.owner(existing, of_owner, &mut effect, leaf);
+                imported.map_err(|fault| ImportError::Record { index: done, fault })
             });
             match amended {
                 Ok(changed) => *tree = changed,
@@ -138,15 +138,16 @@ impl<'s> Edit<'s> {
             done += of_owner.len();
         }
         record.grow(live_before, self.store.live_bytes());
-        // The trees that the stage named before are gone, so this is done after an error too.
+        // The earlier trees of the stage are gone, so this is done after an error too.
         self.put_zone(ZoneTree::Staged, id, record, &[])?;
         result
     }
 
-    /// Makes what is staged the zone's content, in place of all that it had; the zone need not have existed.
+    /// Replaces the content of a zone by its stage. The zone need not exist before.
     ///
     /// # Errors
-    /// [`ZoneError::Unknown`] when nothing is staged; [`ZoneError::Content`] when it is no zone: it stays staged.
+    /// [`ZoneError::Unknown`] if nothing is staged. [`ZoneError::Content`] if the stage is not a valid zone; it stays
+    /// staged.
     pub fn commit_stage(&mut self, id: &ZoneId) -> Result<(), ZoneError> {
         let mut staged = self.zone(ZoneTree::Staged, id).ok_or(ZoneError::Unknown)?;
         let apex = self.store.view().get(staged.names, &key::of(id.apex.as_ref())).map(Vertex::from_leaf);
@@ -160,23 +161,23 @@ impl<'s> Edit<'s> {
         Ok(self.put_zone(ZoneTree::Served, id, staged, &form)?)
     }
 
-    /// Drops what is staged.
+    /// Drops the stage of a zone.
     ///
     /// # Errors
-    /// [`ZoneError::Unknown`] when nothing is.
+    /// [`ZoneError::Unknown`] if nothing is staged.
     pub fn abandon_stage(&mut self, id: &ZoneId) -> Result<(), ZoneError> {
         let staged = self.remove(ZoneTree::Staged, id)?;
         self.drop_trees(staged);
         Ok(())
     }
 
-    /// Closes the version and makes it the head; readers see it once it is published.
+    /// Closes the version and makes it the head. Readers see it once it is published.
     pub fn seal(mut self) -> Version {
         self.sealed = true;
         self.store.seal(self.root)
     }
 
-    /// The zones as they are with the changes so far.
+    /// The zones with the changes so far.
     #[must_use]
     pub fn set(&self) -> SetVersion<'_> {
         SetVersion::new(self.store.view(), self.root)
@@ -199,7 +200,7 @@ impl<'s> Edit<'s> {
     }
 
     fn drop_trees(&mut self, zone: ZoneRecord) {
-        // What both trees have is told once.
+        // The bytes are known only for both trees together, so they are passed with one of them.
         let (names_bytes, hashed_bytes) = if zone.names.is_empty() { (0, zone.bytes) } else { (zone.bytes, 0) };
         self.store.drop_tree(zone.names, names_bytes);
         self.store.drop_tree(zone.hashed, hashed_bytes);
@@ -226,7 +227,7 @@ impl<'s> Edit<'s> {
         ZoneRecord::from_leaf(leaf).map(|(_, record, _)| record)
     }
 
-    /// Puts a zone on a shelf, with the form of its SOA, in place of what was there.
+    /// Puts a zone into one of the two zone trees, with the form of its SOA. Replaces an existing one.
     fn put_zone(&mut self, tree_kind: ZoneTree, id: &ZoneId, zone: ZoneRecord, form: &[u8]) -> Result<(), Full> {
         let before = self.zone(tree_kind, id);
         let mut view = self.view_record(id.view);
@@ -236,7 +237,7 @@ impl<'s> Edit<'s> {
         self.put_view_record(view)
     }
 
-    /// Takes a zone off a shelf; its trees are the caller's.
+    /// Takes a zone out of one of the two zone trees. The caller gets its trees.
     fn remove(&mut self, tree_kind: ZoneTree, id: &ZoneId) -> Result<ZoneRecord, ZoneError> {
         let zone = self.zone(tree_kind, id).ok_or(ZoneError::Unknown)?;
         let mut view = self.view_record(id.view);
@@ -264,7 +265,7 @@ impl ViewRecord {
         }
     }
 
-    /// Keeps the count and the sum of hashes when a zone takes another's place.
+    /// Updates the count and the sum of hashes when a zone replaces another.
     fn count(&mut self, tree_kind: ZoneTree, before: Option<ZoneRecord>, after: Option<ZoneRecord>) {
         let hash = |zone: Option<ZoneRecord>| zone.map_or(0, |zone| zone.hash);
         let change = hash(after).wrapping_sub(hash(before));

@@ -1,25 +1,25 @@
-//! Why a change of the zones is refused. All of it is decided by the content alone, so all replicas agree, except
-//! [`Full`], which is about the memory of this one.
+//! Reasons to refuse a change of the zones. They depend only on the content, so all replicas agree. The exception is
+//! [`Full`], which depends on the memory of this replica.
 
 use crate::nsec3::Nsec3Error;
 use core::fmt;
 use store::Full;
 use wire::number::Serial;
 
-/// Why zones cannot be made, replaced or removed.
+/// Why a zone cannot be created, replaced or removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ZoneError {
-    /// There is no such zone, or none being staged.
+    /// There is no such zone, or no such stage.
     Unknown,
-    /// There is such a zone.
+    /// The zone exists already.
     Exists,
-    /// What would be the zone's content is not one.
+    /// The new content is not a valid zone.
     Content(ContentFault),
     /// The arena is full.
     Full(Full),
 }
 
-/// What keeps records from being a zone.
+/// Why records are not a valid zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ContentFault {
     /// The apex does not have exactly one SOA (RFC 1035 5.2).
@@ -28,16 +28,16 @@ pub enum ContentFault {
     Nsec3(Nsec3Error),
 }
 
-/// What is wrong with one record of a change.
+/// An error in one record of a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecordFault {
     /// Its owner is not in the zone.
     OutOfZone,
-    /// It is deleted, and is not there.
+    /// The change deletes it, but it does not exist.
     Missing,
-    /// It is added, and is there.
+    /// The change adds it, but it exists already.
     Present,
-    /// Its TTL is not that of its RRset (RFC 2181 5.2).
+    /// Its TTL differs from that of its RRset (RFC 2181 5.2).
     Ttl,
     /// Its owner name would have more bytes of records than
     /// [`LEAF_BYTES_MAX`](crate::limits::LEAF_BYTES_MAX).
@@ -49,51 +49,51 @@ pub enum RecordFault {
 pub enum ApplyError {
     /// There is no such zone.
     Unknown,
-    /// The zone is not at the serial from which the change leads.
+    /// The serial of the zone is not the one that the change starts from.
     Base {
         /// The serial of the changeset.
         expected: Option<Serial>,
-        /// That of the zone.
+        /// The serial of the zone.
         found: Option<Serial>,
     },
     /// A record of `deleted`.
     Deleted {
-        /// Its place there.
+        /// Its index there.
         index: usize,
-        /// What is wrong.
+        /// The error.
         fault: RecordFault,
     },
     /// A record of `added`.
     Added {
-        /// Its place there.
+        /// Its index there.
         index: usize,
-        /// What is wrong.
+        /// The error.
         fault: RecordFault,
     },
-    /// The zone would not be at the serial to which the change leads.
+    /// The serial after the change would not be the one that the change ends with.
     Target {
         /// The serial of the changeset.
         expected: Serial,
-        /// That of the SOA after the change.
+        /// The serial of the SOA after the change.
         found: Serial,
     },
-    /// What would be the zone's content is not one.
+    /// The new content is not a valid zone.
     Content(ContentFault),
-    /// The arena is full; the `Edit` is to be dropped.
+    /// The arena is full. The `Edit` must be dropped.
     Full(Full),
 }
 
-/// Why records cannot be staged. Those before the one at fault are staged; give the stage up.
+/// Why records cannot be staged. The records before the one at fault are staged, so the stage must be abandoned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ImportError {
     /// One of the records.
     Record {
-        /// Its place.
+        /// Its index.
         index: usize,
-        /// What is wrong.
+        /// The error.
         fault: RecordFault,
     },
-    /// The arena is full; the `Edit` is to be dropped.
+    /// The arena is full. The `Edit` must be dropped.
     Full(Full),
 }
 

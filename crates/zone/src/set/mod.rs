@@ -1,4 +1,4 @@
-//! All zones that are served: versions that never change, made by a single writer.
+//! All served zones: immutable versions, created by a single writer.
 //!
 //! ```text
 //!   root tree  : view -> its zones, those being staged, counts and hashes
@@ -6,11 +6,11 @@
 //!   names tree : owner -> RRsets                  hashed tree: owner of NSEC3 -> NSEC3
 //! ```
 //!
-//! [`ZoneSet`] makes versions through [`Edit`]; a [`SetVersion`] is one of them, read by any number of threads without
-//! a lock. The head is the newest version that was sealed; readers see the newest that was published.
+//! [`ZoneSet`] creates versions through [`Edit`]. A [`SetVersion`] is one version, which any number of threads read
+//! without a lock. The head is the newest sealed version. Readers see the newest published version.
 //!
-//! NSEC3 records (and the RRSIGs that cover them) have a tree of their own because their owner names are no names of
-//! the zone: a query for one is answered as if it did not exist (RFC 5155 7.2.8), and their order is one of hashes.
+//! NSEC3 records and the RRSIGs that cover them have their own tree, because their owner names are not names of the
+//! zone. A query for such a name is answered as if it did not exist (RFC 5155 7.2.8), and they are ordered by hash.
 
 mod change;
 mod edit;
@@ -34,7 +34,7 @@ pub(crate) use zone_record::soa_minimum;
 use crate::vertex::LeafNames;
 use store::Store;
 
-/// What a [`ZoneSet`] may use.
+/// Sizes of a [`ZoneSet`].
 #[derive(Clone, Copy, Default, Debug)]
 pub struct ZoneSetConfig {
     /// The arena that holds everything.
@@ -50,7 +50,7 @@ impl ZoneSet {
     /// No zones.
     ///
     /// # Errors
-    /// When the operating system does not give the address space.
+    /// If the operating system does not provide the address space.
     pub fn new(config: ZoneSetConfig) -> Result<Self, ReserveError> {
         Ok(Self { store: Store::new(config.store)? })
     }
@@ -61,19 +61,19 @@ impl ZoneSet {
         ZoneReader::new(self.store.reader())
     }
 
-    /// What touches the arena's memory before changes do, on another thread.
+    /// Touches the memory of the arena before changes use it, on another thread.
     #[must_use]
     pub fn prefaulter(&self) -> Prefaulter {
         self.store.prefaulter()
     }
 
-    /// Holds the published version for as long as the result lives, while changes go on.
+    /// Holds the published version while the result lives. Changes continue meanwhile.
     #[must_use]
     pub fn freeze(&self) -> Frozen {
         Frozen::new(self.store.freeze())
     }
 
-    /// The newest version that was sealed, published or not.
+    /// The newest sealed version, published or not.
     #[must_use]
     pub fn head(&self) -> SetVersion<'_> {
         SetVersion::new(self.store.view(), self.store.head())
@@ -95,7 +95,7 @@ impl ZoneSet {
         self.store.publish(version);
     }
 
-    /// Drops all versions that were not published; the head is the published version again.
+    /// Drops all unpublished versions. The head is the published version again.
     pub fn rewind(&mut self) {
         self.store.rewind();
     }
@@ -106,38 +106,37 @@ impl ZoneSet {
         self.store.published_version()
     }
 
-    /// Frees a bounded amount of what no reader can see any more; true when there is more of it. To be called while
+    /// Frees a bounded amount of memory that no reader can see any more. Returns whether there is more. Call this while
     /// there is nothing to publish.
     pub fn reclaim(&mut self) -> bool {
         self.store.reclaim()
     }
 
-    /// Bytes that all changes ever copied and wrote: how much this grows over a change is what the change took.
+    /// Bytes that all changes ever copied and wrote. The growth of this number over a change is the cost of the change.
     #[must_use]
     pub fn allocated_bytes(&self) -> u64 {
         self.store.allocated_bytes()
     }
 
-    /// Whether [`ZoneSet::release_free`] would give much memory back.
+    /// Whether [`ZoneSet::release_free`] would return much memory.
     #[must_use]
     pub fn is_release_due(&self) -> bool {
         self.store.is_release_due()
     }
 
-    /// Gives memory that is free back to the operating system, if there is much of it. To be called while nothing else
-    /// is to be done.
+    /// Returns free memory to the operating system, if there is much of it. Call this when idle.
     pub fn release_free(&mut self) {
         self.store.release_free();
     }
 
-    /// Bytes of all that changes ever let go, zones that went included. Who holds a version keeps what is let go from
-    /// then on.
+    /// Bytes that all changes ever retired, including removed zones. While a version is held, memory that is retired
+    /// later is not freed.
     #[must_use]
     pub fn retired_bytes_total(&self) -> u64 {
         self.store.retired_bytes_total()
     }
 
-    /// What the arena holds.
+    /// Memory use of the arena.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.store.stats()

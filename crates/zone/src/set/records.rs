@@ -1,4 +1,4 @@
-//! All records of a zone, one after the other.
+//! All records of a zone in order.
 
 use crate::record::RecordRef;
 use crate::vertex::{LeafNames, Rdatas, RrsetRef, Rrsets, Vertex};
@@ -33,7 +33,7 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// From the records of `first` on, or of what follows it when it has none.
+    /// Starts at the records of `first`, or at the next owner if `first` has none.
     pub(super) fn from(store: View<'a, LeafNames>, names: Tree, hashed: Tree, first: &Key) -> Self {
         Self {
             names: store.iter_from(names, first).peekable(),

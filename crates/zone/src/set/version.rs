@@ -15,7 +15,7 @@ use wire::number::Rtype;
 pub struct SetVersion<'a> {
     store: View<'a, LeafNames>,
     root: Tree,
-    /// The zones of view 0, which queries are about.
+    /// The zones of view 0, which answers queries.
     zones: Tree,
 }
 
@@ -31,7 +31,7 @@ impl<'a> SetVersion<'a> {
         self.find_for(qname, Rtype::ANY)
     }
 
-    /// The zone that answers a query: for DS at an apex one above it, when it is served (RFC 4035 3.1.4.1).
+    /// The zone that answers a query. For DS at an apex it is the zone above, if that is served (RFC 4035 3.1.4.1).
     #[must_use]
     pub fn find_for(&self, qname: NameRef<'_>, qtype: Rtype) -> Option<Zone<'a>> {
         let key = key::of(qname);
@@ -39,16 +39,16 @@ impl<'a> SetVersion<'a> {
         self.find_nearest(qname, qtype, &trail).or_else(|| self.find_key(&key, qtype, &mut Path::new()))
     }
 
-    /// [`SetVersion::find_for`] where the trail of the name in the tree of zones ends at a zone that it is in: that
-    /// zone then shares more with the name than any other does. `None` says that one has to look closer.
+    /// Like [`SetVersion::find_for`], if the trail of the name in the tree of zones ends at a zone that contains the
+    /// name. That zone then has the longest common suffix with the name. If it returns `None`, use the full search.
     pub(crate) fn find_nearest(&self, qname: NameRef<'_>, qtype: Rtype, trail: &Trail) -> Option<Zone<'a>> {
-        let zone = Zone::from_leaf(self.store, 0, self.store.reached(trail)?)?;
+        let zone = Zone::from_leaf(self.store, 0, self.store.trail_leaf(trail)?)?;
         let apex = zone.apex();
         let is_of_parent = qtype == Rtype::DS && qname.as_bytes().len() == apex.as_bytes().len();
         (qname.is_at_or_below(apex) && !is_of_parent).then_some(zone)
     }
 
-    /// [`SetVersion::find_for`] a name whose key is known.
+    /// Like [`SetVersion::find_for`], for a name with a known key.
     pub(crate) fn find_key(&self, qname: &Key, qtype: Rtype, path: &mut Path<'a>) -> Option<Zone<'a>> {
         self.store.locate(self.zones, qname, path);
         let exact = path.exact();
@@ -64,7 +64,7 @@ impl<'a> SetVersion<'a> {
         Zone::from_leaf(self.store, id.view, leaf)
     }
 
-    /// What is staged of a zone, to be read as if it were one.
+    /// The stage of a zone, which can be read like a zone.
     #[must_use]
     pub fn staged(&self, id: &ZoneId) -> Option<Zone<'a>> {
         let leaf = self.store.get(self.view_record(id.view).staged, &key::of(id.apex.as_ref()))?;
@@ -73,12 +73,12 @@ impl<'a> SetVersion<'a> {
 
     /// All zones, by view and apex in canonical order.
     pub fn zones(&self) -> impl Iterator<Item = Zone<'a>> + use<'a> {
-        self.shelves(|view| view.zones)
+        self.zones_of_views(|view| view.zones)
     }
 
     /// All zones that are staged, by view and apex in canonical order.
     pub fn all_staged(&self) -> impl Iterator<Item = Zone<'a>> + use<'a> {
-        self.shelves(|view| view.staged)
+        self.zones_of_views(|view| view.staged)
     }
 
     /// Number of zones.
@@ -87,14 +87,14 @@ impl<'a> SetVersion<'a> {
         self.view_records().map(|view| view.zone_count as usize).sum()
     }
 
-    /// The sum of the hashes of all zones and, made different by a factor, of all that is staged. Replicas that applied
-    /// the same changes have the same, and so has one that came to the same content in another way.
+    /// The sum of the hashes of all zones, plus those of all stages times a factor. It depends only on the content, so
+    /// replicas with the same content have the same hash.
     #[must_use]
     pub fn state_hash(&self) -> StateHash {
         self.view_records().fold(0, |hash, view| hash.wrapping_add(view.hash()))
     }
 
-    /// What trees are read with.
+    /// Reads the trees.
     pub(crate) const fn store(&self) -> View<'a, LeafNames> {
         self.store
     }
@@ -104,7 +104,7 @@ impl<'a> SetVersion<'a> {
         self.zones
     }
 
-    fn shelves(&self, tree: fn(&ViewRecord) -> Tree) -> impl Iterator<Item = Zone<'a>> + use<'a> {
+    fn zones_of_views(&self, tree: fn(&ViewRecord) -> Tree) -> impl Iterator<Item = Zone<'a>> + use<'a> {
         let store = self.store;
         self.view_records().flat_map(move |record| {
             store.iter(tree(&record)).filter_map(move |leaf| Zone::from_leaf(store, record.view, leaf))
@@ -120,7 +120,7 @@ impl<'a> SetVersion<'a> {
     }
 }
 
-/// Reads published versions; one for each thread.
+/// Reads published versions. Each thread has its own.
 pub struct ZoneReader(store::Reader<LeafNames>);
 
 impl ZoneReader {
@@ -128,20 +128,19 @@ impl ZoneReader {
         Self(reader)
     }
 
-    /// The newest published version; it stays as it is while the result is used, and the next call lets it go. Pin once
-    /// for a batch of queries.
+    /// The newest published version. It stays unchanged until the next call. Pin once for a batch of queries.
     pub fn pin(&mut self) -> SetVersion<'_> {
         let pinned = self.0.pin();
         SetVersion::new(pinned.view(), pinned.root())
     }
 
-    /// To be called before blocking: the writer does not wait for this reader until it pins again.
+    /// Call this before blocking. The writer then does not wait for this reader until it pins again.
     pub fn offline(&mut self) {
         self.0.offline();
     }
 }
 
-/// A version held for long (checkpoints, transfers), while changes go on.
+/// A version that is held for long (checkpoints, transfers) while changes continue.
 pub struct Frozen(store::Frozen<LeafNames>);
 
 impl Frozen {

@@ -1,20 +1,20 @@
-//! The leaf of a view: its zones as two trees, how many they are, and their hashes.
+//! The leaf of a view: its zones as two trees, their number, and their hashes.
 
 use crate::hash::StateHash;
 use crate::vertex::LeafNames;
 use crate::vertex::leaf::{KIND_VIEW, write_view_key};
 use store::{Key, Tree, View};
 
-/// Makes the hash of what is staged differ from that of the same content served.
+/// Makes the hash of staged content differ from that of the same content served.
 const STAGED_FACTOR: u128 = 0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835;
 
-/// What is known of a view.
+/// The stored data of a view.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ViewRecord {
     pub(super) view: u16,
-    /// Apex to zone, those that are served.
+    /// Apex to zone, for served zones.
     pub(super) zones: Tree,
-    /// Apex to zone, those that are being imported.
+    /// Apex to zone, for zones that are being imported.
     pub(super) staged: Tree,
     pub(super) zone_count: u32,
     /// Sum of the hashes of `zones`.
@@ -30,7 +30,7 @@ impl ViewRecord {
         Self { view, zones: Tree::EMPTY, staged: Tree::EMPTY, zone_count: 0, zones_hash: 0, staged_hash: 0 }
     }
 
-    /// The record of `view` under `root`; an empty one when there is none.
+    /// The record of `view` under `root`; an empty one if there is none.
     pub(super) fn find(store: View<'_, LeafNames>, root: Tree, view: u16) -> Self {
         if root == Tree::EMPTY {
             return Self::empty(view);
@@ -70,7 +70,7 @@ impl ViewRecord {
         leaf
     }
 
-    /// One hash over what is served and what is staged.
+    /// One hash over served and staged content.
     pub(super) const fn hash(&self) -> StateHash {
         self.zones_hash.wrapping_add(self.staged_hash.wrapping_mul(STAGED_FACTOR))
     }

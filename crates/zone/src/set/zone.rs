@@ -31,7 +31,7 @@ impl<'a> Zone<'a> {
 
     /// The names of the zone at the end of a trail in the tree of zones.
     pub(crate) fn names_at(store: View<'_, LeafNames>, trail: &Trail) -> Tree {
-        store.reached(trail).and_then(ZoneRecord::names_of).unwrap_or(Tree::EMPTY)
+        store.trail_leaf(trail).and_then(ZoneRecord::names_of).unwrap_or(Tree::EMPTY)
     }
 
     /// The identity of the zone, copied.
@@ -87,7 +87,7 @@ impl<'a> Zone<'a> {
         self.record.denial
     }
 
-    /// Number of records, RRSIG and NSEC3 counted.
+    /// Number of records, including RRSIG and NSEC3.
     #[must_use]
     pub const fn record_count(&self) -> u64 {
         self.record.record_count
@@ -107,15 +107,14 @@ impl<'a> Zone<'a> {
         vertex?.rrset(rtype)
     }
 
-    /// The RRsets of an owner, in ascending order of type; the RRSIGs of each come with it. One that has RRSIGs alone
-    /// is left out.
+    /// The RRsets of an owner, in ascending order of type, each with its RRSIGs. A type with only RRSIGs is left out.
     pub fn rrsets(&self, owner: NameRef<'_>) -> impl Iterator<Item = RrsetRef<'a>> + use<'a> {
         let key = key::of(owner);
         let vertices = [self.vertex(&key), self.hashed_vertex(&key)];
         vertices.into_iter().flatten().flat_map(|vertex| vertex.entries()).filter(|rrset| !rrset.is_empty())
     }
 
-    /// Every record of an owner, also RRSIGs without what they cover; the owner in its first case.
+    /// Every record of an owner, including RRSIGs without the records that they cover. The owner has its first case.
     pub fn records_at(&self, owner: NameRef<'_>) -> impl Iterator<Item = RecordRef<'a>> + use<'a> {
         let key = key::of(owner);
         let vertices = [self.vertex(&key), self.hashed_vertex(&key)];
@@ -130,8 +129,8 @@ impl<'a> Zone<'a> {
         })
     }
 
-    /// Whether a name exists: it has records, or one below it has (RFC 4592 2.2.2, empty non-terminals). Owners of
-    /// NSEC3 alone do not (RFC 5155 7.2.8).
+    /// Whether a name exists: it has records, or a name below it has (RFC 4592 2.2.2, empty non-terminals). Owners of
+    /// only NSEC3 do not exist (RFC 5155 7.2.8).
     #[must_use]
     pub fn name_exists(&self, name: NameRef<'_>) -> bool {
         let key = key::of(name);
@@ -144,19 +143,19 @@ impl<'a> Zone<'a> {
         Records::new(self.store, self.record.names, self.record.hashed)
     }
 
-    /// The records from an owner on, in the order of [`Zone::records`]: where reading broke off.
+    /// The records from an owner on, in the order of [`Zone::records`], to continue an interrupted read.
     #[must_use]
     pub fn records_from(&self, first: NameRef<'_>) -> Records<'a> {
         Records::from(self.store, self.record.names, self.record.hashed, &key::of(first))
     }
 
-    /// The place of a name.
+    /// The position of a name.
     #[must_use]
     pub(crate) fn vertex(&self, key: &Key) -> Option<Vertex<'a>> {
         self.store.get(self.record.names, key).map(Vertex::from_leaf)
     }
 
-    /// The place of an NSEC3 record.
+    /// The position of an NSEC3 record.
     #[must_use]
     pub(crate) fn hashed_vertex(&self, key: &Key) -> Option<Vertex<'a>> {
         if self.record.hashed == Tree::EMPTY {
@@ -174,14 +173,14 @@ impl<'a> Zone<'a> {
     /// Whether a name below that of `key` has records.
     #[must_use]
     pub(crate) fn has_descendant(&self, key: &Key) -> bool {
-        let mut below = Key::new();
+        let mut first_below = Key::new();
         self.store.succ(self.record.names, key).is_some_and(|leaf| {
-            key::write(Vertex::from_leaf(leaf).owner(), &mut below);
-            key.is_prefix_of(&below)
+            key::write(Vertex::from_leaf(leaf).owner(), &mut first_below);
+            key.is_prefix_of(&first_below)
         })
     }
 
-    /// What the trees are read with.
+    /// Reads the trees.
     pub(crate) const fn store(&self) -> View<'a, LeafNames> {
         self.store
     }

@@ -1,4 +1,4 @@
-//! The leaf of a zone: its apex, its two trees, and what is known of its content.
+//! The leaf of a zone: its apex, its two trees, and a summary of its content.
 
 use super::error::ContentFault;
 use crate::hash::StateHash;
@@ -13,7 +13,7 @@ use wire::number::{Rtype, Serial};
 /// How a zone proves that something does not exist.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Denial {
-    /// It does not: it is not signed.
+    /// Not at all: the zone is not signed.
     None,
     /// By NSEC (RFC 4034 4).
     Nsec,
@@ -21,7 +21,7 @@ pub enum Denial {
     Nsec3,
 }
 
-/// What is known of a zone.
+/// The stored data of a zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ZoneRecord {
     /// Owner to RRsets.
@@ -36,7 +36,7 @@ pub(super) struct ZoneRecord {
     pub(super) denial: Denial,
     /// The apex has DNSKEY.
     pub(super) presigned: bool,
-    /// Bytes that both trees have in the arena.
+    /// Bytes of both trees in the arena.
     pub(super) bytes: u64,
 }
 
@@ -47,7 +47,7 @@ const FLAG_NSEC: u8 = 4;
 const FLAG_NSEC3: u8 = 8;
 
 impl ZoneRecord {
-    /// A zone without records, which has this hash.
+    /// A zone without records and with this hash.
     pub(super) const fn empty(hash: StateHash) -> Self {
         Self {
             names: Tree::EMPTY,
@@ -61,7 +61,7 @@ impl ZoneRecord {
         }
     }
 
-    /// The apex of a leaf, what is known of the zone, and the form of its SOA.
+    /// The apex of a leaf, the data of the zone, and the form of its SOA.
     pub(super) fn from_leaf(leaf: &[u8]) -> Option<(NameRef<'_>, Self, SoaForm<'_>)> {
         let (apex, rest) = split_owner(leaf);
         let (names, rest) = rest.split_first_chunk()?;
@@ -85,16 +85,16 @@ impl ZoneRecord {
             presigned: flags & FLAG_PRESIGNED != 0,
             bytes: u64::from_be_bytes(*bytes),
         };
-        Some((apex, record, SoaForm::from_octets(form)))
+        Some((apex, record, SoaForm::from_bytes(form)))
     }
 
-    /// The names of the zone of a leaf, without a look at the rest.
+    /// The names of the zone of a leaf, without reading the rest.
     pub(super) fn names_of(leaf: &[u8]) -> Option<Tree> {
         let (_apex, rest) = split_owner(leaf);
         rest.first_chunk().map(|&names| Tree::from_bits(u32::from_be_bytes(names)))
     }
 
-    /// `form`: of the SOA, when it has one.
+    /// `form` is the form of the SOA, or empty without one.
     pub(super) fn to_leaf(self, apex: NameRef<'_>, form: &[u8]) -> Vec<u8> {
         let mut leaf = Vec::with_capacity(1 + apex.as_bytes().len() + FIELDS_BYTES + form.len());
         leaf.push(KIND_ZONE);
@@ -116,12 +116,12 @@ impl ZoneRecord {
         leaf
     }
 
-    /// Its trees changed while what the store holds did so.
+    /// Adds the growth of the store from a change of the zone's trees.
     pub(super) const fn grow(&mut self, live_before: u64, live_after: u64) {
         self.bytes = self.bytes.wrapping_add(live_after.wrapping_sub(live_before));
     }
 
-    /// Takes over what the RRsets of the apex say; `None` when the apex has none. Gives the form of the SOA.
+    /// Updates the data from the RRsets of the apex; `None` if the apex has none. Returns the form of the SOA.
     pub(super) fn follow_apex(&mut self, apex: Option<Vertex<'_>>) -> Result<Vec<u8>, ContentFault> {
         let apex = apex.ok_or(ContentFault::Soa)?;
         let soa = apex.rrset(Rtype::SOA).ok_or(ContentFault::Soa)?;
@@ -167,7 +167,7 @@ pub(crate) fn soa_minimum(rdata: &[u8]) -> Option<u32> {
 }
 
 /// One of the five numbers that follow the two names of an SOA's rdata.
-fn soa_number(rdata: &[u8], place: usize) -> Option<u32> {
-    let at = rdata.len().checked_sub(20)? + 4 * place;
+fn soa_number(rdata: &[u8], index: usize) -> Option<u32> {
+    let at = rdata.len().checked_sub(20)? + 4 * index;
     rdata.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes)
 }

@@ -6,7 +6,7 @@ use super::numbers::{number, number_u8, print, separate};
 use super::words::Words;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-/// A dotted quad, no leading zeros: `010` means 8 to some software and 10 to other.
+/// A dotted quad without leading zeros, because `010` means 8 to some software and 10 to other.
 pub(super) fn ipv4(text: &[u8]) -> Result<[u8; 4], TextError> {
     let mut quad = [0u8; 4];
     let mut parts = text.split(|&byte| byte == b'.');
@@ -32,14 +32,14 @@ pub(super) fn print_ipv4(bytes: &[u8], out: &mut String) {
     }
 }
 
-/// Appends an IPv6 address as RFC 5952 4 wants it.
+/// Appends an IPv6 address in the form of RFC 5952 4.
 pub(super) fn print_ipv6(bytes: &[u8], out: &mut String) {
     if let Ok(bytes) = <[u8; 16]>::try_from(bytes) {
         print(format_args!("{}", Ipv6Addr::from(bytes)), out);
     }
 }
 
-/// `[!]family:address/prefix` (RFC 3123 5); bits beyond the prefix stay as they are written.
+/// `[!]family:address/prefix` (RFC 3123 5). Bits after the prefix are kept.
 pub(super) fn scan_prefixes(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), TextError> {
     while let Some(word) = words.take() {
         let text = word.plain()?;
@@ -54,7 +54,7 @@ pub(super) fn scan_prefixes(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<
             _ => return Err(TextError::Prefix),
         };
         let prefix = number(&text[slash + 1..], prefix_max).map_err(bad)? as u8;
-        // RFC 3123 4: trailing zero bytes are left out.
+        // RFC 3123 4: trailing zero bytes are omitted.
         let len = address.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
         out.extend_from_slice(&[0, family, prefix, negated | len as u8]);
         out.extend_from_slice(&address[..len]);
@@ -62,7 +62,7 @@ pub(super) fn scan_prefixes(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<
     Ok(())
 }
 
-/// Prints APL rdata; says no when a family has no text form.
+/// Prints APL rdata. Returns false if a family has no text form.
 pub(super) fn print_prefixes(mut rdata: &[u8], out: &mut String) -> bool {
     let start = out.len();
     while let [high, low, prefix, len, rest @ ..] = rdata {
@@ -84,7 +84,7 @@ pub(super) fn print_prefixes(mut rdata: &[u8], out: &mut String) -> bool {
     true
 }
 
-/// Hexadecimal digits with dots between any of them.
+/// Hexadecimal digits, with dots allowed between them.
 fn dotted_hex(text: &[u8], out: &mut Vec<u8>) -> Result<(), TextError> {
     let digits: Vec<u8> = text.iter().copied().filter(|&byte| byte != b'.').collect();
     super::bytes::scan_hex(&digits, out).map_err(|_| TextError::Address)
@@ -95,7 +95,7 @@ pub(super) fn scan_nsap(text: &[u8], out: &mut Vec<u8>) -> Result<(), TextError>
     dotted_hex(text.strip_prefix(b"0x").or_else(|| text.strip_prefix(b"0X")).ok_or(TextError::Address)?, out)
 }
 
-/// A number of E.164 behind a `+`, or an address in hexadecimal; both may have dots.
+/// An E.164 number after `+`, or an address in hexadecimal. Both may have dots.
 pub(super) fn scan_atma(text: &[u8], out: &mut Vec<u8>) -> Result<(), TextError> {
     let Some(digits) = text.strip_prefix(b"+") else {
         out.push(0);
@@ -107,7 +107,7 @@ pub(super) fn scan_atma(text: &[u8], out: &mut Vec<u8>) -> Result<(), TextError>
     if out[start..].iter().all(u8::is_ascii_digit) { Ok(()) } else { Err(TextError::Address) }
 }
 
-/// Prints ATMA rdata; says no when it has no text form.
+/// Prints ATMA rdata. Returns false if it has no text form.
 pub(super) fn print_atma(rdata: &[u8], out: &mut String) -> bool {
     match rdata {
         [0, address @ ..] => print_hex(address, out),
@@ -157,7 +157,7 @@ pub(super) fn print_locator(bytes: &[u8], out: &mut String) {
     }
 }
 
-/// Eight bytes as one number, or as the halves of them with a dot between.
+/// Eight bytes as one number, or as two halves with a dot between.
 pub(super) fn scan_ipn(text: &[u8], out: &mut Vec<u8>) -> Result<(), TextError> {
     let bad = |_| TextError::Address;
     let value = match text.iter().position(|&byte| byte == b'.') {
@@ -171,8 +171,8 @@ pub(super) fn scan_ipn(text: &[u8], out: &mut Vec<u8>) -> Result<(), TextError> 
     Ok(())
 }
 
-/// Prefix length, and the address behind it unless the length is 128 (RFC 2874 3.1); what the prefix covers is left
-/// out.
+/// The prefix length, then the address unless the length is 128 (RFC 2874 3.1). Bytes that the prefix covers are
+/// omitted.
 pub(super) fn scan_a6_suffix(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), TextError> {
     let prefix = number(words.plain()?, 128)? as u8;
     out.push(prefix);

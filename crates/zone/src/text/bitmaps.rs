@@ -1,4 +1,4 @@
-//! Sets of numbers as bits: the types of NSEC and NXT, the ports of WKS.
+//! Sets of numbers as bitmaps: the types of NSEC and NXT, the ports of WKS.
 
 use super::TextError;
 use super::mnemonic::{port, print_rtype, scan_rtype};
@@ -6,7 +6,7 @@ use super::numbers::{number_u16, print, separate};
 use super::words::Words;
 use wire::number::Rtype;
 
-/// The mnemonic of a type that may be covered or signed; the meta types have mnemonics too.
+/// Scans the mnemonic of a type that may be covered or signed. Meta types have mnemonics too.
 pub(super) fn scan_bit_rtype(text: &[u8]) -> Result<Rtype, TextError> {
     let meta = || {
         (249..=255)
@@ -60,7 +60,7 @@ pub(super) fn scan_nxt(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), T
         rtypes.push(number_u16(text).or_else(|_| scan_bit_rtype(text).map(|rtype| rtype.0))?);
     }
     rtypes.sort_unstable();
-    // Bit 0 says that the rest has another format, so type 0 cannot be written.
+    // Bit 0 means that the rest has another format, so type 0 cannot be written.
     if rtypes.iter().any(|rtype| !(1..128).contains(rtype)) {
         return Err(TextError::Rtype);
     }

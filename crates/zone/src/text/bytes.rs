@@ -6,18 +6,18 @@ use super::token::Word;
 use super::words::Words;
 use data_encoding::{BASE32HEX_NOPAD, BASE64, Encoding, HEXLOWER, HEXLOWER_PERMISSIVE};
 
-/// Bytes in hexadecimal up to the end of the record, blanks between any digits.
+/// Scans hexadecimal up to the end of the record. Blanks between digits are allowed.
 pub(super) fn scan_hex_rest(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), TextError> {
     scan_rest(words, &HEXLOWER_PERMISSIVE, TextError::Hex, out)
 }
 
-/// Bytes in base64 up to the end of the record, blanks between any digits (RFC 4034 2.2).
+/// Scans base64 up to the end of the record. Blanks between digits are allowed (RFC 4034 2.2).
 pub(super) fn scan_base64_rest(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), TextError> {
     scan_rest(words, &BASE64, TextError::Base64, out)
 }
 
 fn scan_rest(words: &mut Words<'_>, encoding: &Encoding, error: TextError, out: &mut Vec<u8>) -> Result<(), TextError> {
-    let start = words.taken();
+    let start = words.read_count();
     let Some(first) = words.take() else { return Ok(()) };
     let first = first.plain()?;
     if words.is_empty() {
@@ -30,7 +30,7 @@ fn scan_rest(words: &mut Words<'_>, encoding: &Encoding, error: TextError, out: 
         ends.push(digits.len());
     }
     decode(&digits, encoding, error, out).map_err(|(error, at)| {
-        words.blame(start + ends.partition_point(|&end| end <= at).min(ends.len() - 1));
+        words.set_fault(start + ends.partition_point(|&end| end <= at).min(ends.len() - 1));
         error
     })
 }
@@ -62,22 +62,22 @@ fn why_undecoded(digits: &[u8], error: TextError) -> (TextError, usize) {
     }
 }
 
-/// Bytes in hexadecimal, in one word.
+/// Scans one word of hexadecimal.
 pub(super) fn scan_hex(text: &[u8], out: &mut Vec<u8>) -> Result<(), TextError> {
     decode(text, &HEXLOWER_PERMISSIVE, TextError::Hex, out).map_err(|(error, _)| error)
 }
 
-/// Bytes in base64, in one word.
+/// Scans one word of base64.
 pub(super) fn scan_base64(text: &[u8], out: &mut Vec<u8>) -> Result<(), TextError> {
     decode(text, &BASE64, TextError::Base64, out).map_err(|(error, _)| error)
 }
 
-/// A length byte, then bytes in hexadecimal; `-` is none (RFC 5155 3.3).
+/// Scans hexadecimal with a length byte before it; `-` means none (RFC 5155 3.3).
 pub(super) fn scan_hex_len8(text: &[u8], out: &mut Vec<u8>) -> Result<(), TextError> {
     len8(out, TextError::BytesMany, |out| if text == b"-" { Ok(()) } else { scan_hex(text, out) })
 }
 
-/// A length byte, then bytes in base32hex without padding (RFC 5155 3.3).
+/// Scans base32hex without padding, with a length byte before it (RFC 5155 3.3).
 pub(super) fn scan_base32_len8(text: &[u8], out: &mut Vec<u8>) -> Result<(), TextError> {
     let upper = text.to_ascii_uppercase();
     len8(out, TextError::BytesMany, |out| {
@@ -85,7 +85,7 @@ pub(super) fn scan_base32_len8(text: &[u8], out: &mut Vec<u8>) -> Result<(), Tex
     })
 }
 
-/// A length byte before what `scan` appends.
+/// Writes a length byte before the bytes that `scan` appends.
 fn len8(
     out: &mut Vec<u8>,
     long: TextError,
@@ -98,12 +98,12 @@ fn len8(
     Ok(())
 }
 
-/// A character string: a length byte and the bytes (RFC 1035 3.3).
+/// Scans a character string: a length byte and the bytes (RFC 1035 3.3).
 pub(super) fn scan_string(word: Word<'_>, out: &mut Vec<u8>) -> Result<(), TextError> {
     len8(out, TextError::StringLong, |out| scan_text(word, out))
 }
 
-/// The bytes of a word, quoted or not, escapes taken for what they mean.
+/// Scans the bytes of a word, quoted or not, and resolves escapes.
 pub(super) fn scan_text(word: Word<'_>, out: &mut Vec<u8>) -> Result<(), TextError> {
     let text = word.as_bytes();
     if !word.is_escaped() {

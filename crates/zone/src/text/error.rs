@@ -1,35 +1,34 @@
-//! Why text is not what it should be.
+//! Errors in the text of records.
 
 use core::fmt;
 use wire::name::NameError;
 use wire::rdata::RdataError;
 
-/// Why text is no record. The party at fault is always the writer of the text.
-/// This type does not contain the word at fault. [`Fault`](super::Fault) has the word and the part of the entry it
-/// belongs to.
+/// Why text is not a record. The error is always in the text. This type does not contain the word at fault.
+/// [`Fault`](super::Fault) has the word and its part of the entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TextError {
     /// A parenthesis is not closed.
     ParenthesisOpen,
-    /// A parenthesis is closed that was not opened.
+    /// A closing parenthesis without an opening one.
     ParenthesisUnopened,
     /// A parenthesis within parentheses.
     ParenthesisNested,
-    /// A quote is not closed, or not on its line.
+    /// A quote is not closed on its line.
     QuoteOpen,
     /// An entry has more bytes or tokens than the bounds allow.
     EntryLong,
     /// The record ends where a field is expected.
     Missing,
-    /// Something is left over behind the last field.
+    /// There is text after the last field.
     LeftOver,
-    /// Quotes or escapes where they have no place.
+    /// Quotes or escapes where they are not allowed.
     NotPlain,
-    /// A backslash without a character or three digits up to 255 behind it.
+    /// A backslash that is not followed by a character or three digits up to 255.
     Escape,
     /// A malformed name.
     Name(NameError),
-    /// A relative name, and no origin that it is relative to.
+    /// A relative name without an origin.
     OriginMissing,
     /// Not a number, or not one that fits the field.
     Number,
@@ -81,7 +80,7 @@ pub enum TextError {
     ParameterValueExtra,
     /// An empty item of `alpn` or `docpath`, or an item of more than 255 bytes.
     ParameterId,
-    /// A service parameter that is there twice.
+    /// A service parameter that occurs twice.
     ParameterTwice,
     /// `mandatory` names a missing key, or itself (RFC 9460 8).
     ParameterMandatory,
@@ -89,13 +88,13 @@ pub enum TextError {
     ParameterAlpn,
     /// Not an address of NSAP, ATMA, EUI48, EUI64, NID, L64, A6 or IPN.
     Address,
-    /// The type has no text form but the generic one.
+    /// A type that has only the generic form.
     FormMissing,
-    /// The generic form has another number of bytes than it says (RFC 3597 5).
+    /// The number of bytes in the generic form differs from its length field (RFC 3597 5).
     GenericLength {
-        /// The length in the text.
+        /// The length field.
         expected: u16,
-        /// The number of bytes in the text.
+        /// The actual number of bytes.
         found: usize,
     },
     /// A digest whose length does not fit its registered kind.
@@ -107,7 +106,7 @@ pub enum TextError {
         /// The actual length.
         found: usize,
     },
-    /// Text was read, but what it says is not allowed.
+    /// The text is well formed, but its value is not allowed.
     Rdata(RdataError),
 }
 

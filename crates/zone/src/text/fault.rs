@@ -20,7 +20,7 @@ pub enum Part {
     Head,
     /// The TTL of a record.
     Ttl,
-    /// A field of the rdata, by its place in the layout.
+    /// A field of the rdata, by its index in the layout.
     Field(Rtype, u8),
     /// The rdata as a whole.
     Rdata(Rtype),
@@ -30,7 +30,7 @@ pub enum Part {
     Directive(&'static [&'static str; 2]),
 }
 
-/// The place of an error, as far as it is known.
+/// The position of an error, as far as it is known.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Fault {
     /// The part of the entry.
@@ -45,7 +45,7 @@ impl Fault {
     /// The blamed word, or else the last word that was taken.
     pub(crate) fn of(words: &Words<'_>, error: TextError) -> Self {
         let token = words.at_fault();
-        // A missing word has no place of its own, so the message shows the word before it.
+        // A missing word has no position, so the message shows the word before it.
         let word = token.map(|token| excerpt(token.word(words.bytes()).as_bytes()));
         Self { part: words.part(), word, column: token.map_or(0, |token| column(words.bytes(), token, error)) }
     }
@@ -68,12 +68,12 @@ fn column(bytes: &[u8], token: &Token, error: TextError) -> u32 {
 
 /// A word in a form that fits into one log line.
 pub(crate) fn excerpt(bytes: &[u8]) -> String {
-    let (shown, more) = match bytes.split_at_checked(EXCERPT_BYTES_MAX) {
-        Some((shown, rest)) if !rest.is_empty() => (shown, "..."),
+    let (start, more) = match bytes.split_at_checked(EXCERPT_BYTES_MAX) {
+        Some((start, rest)) if !rest.is_empty() => (start, "..."),
         _ => (bytes, ""),
     };
     let mut text = String::new();
-    for &byte in shown {
+    for &byte in start {
         match byte {
             0x20..=0x7E => text.push(byte as char),
             _ => super::names::print_decimal_escape(byte, &mut text),
@@ -179,16 +179,16 @@ fn of_word(error: TextError, word: Option<&str>, part: Option<Part>, f: &mut fmt
     if let Some(what) = misuse(error) {
         return write!(f, "{word} {what}");
     }
-    let wanted = match (part.map(expected), of_itself(error)) {
+    let expected = match (part.map(expected), expected_by_error(error)) {
         // A one-word field describes its expected value better than the error kind does.
         (Some(Expected::Text(text)), _) | (_, Some(text)) => text,
         (Some(Expected::Parts(text)), None) if error != TextError::Number || !is_numbered(part) => text,
         (_, None) => "a number from 0 to 65535",
     };
     if is_parameter(part) {
-        write!(f, "the value of {word} must be {wanted}")
+        write!(f, "the value of {word} must be {expected}")
     } else {
-        write!(f, "expected {wanted}, found {word}")
+        write!(f, "expected {expected}, found {word}")
     }
 }
 
@@ -231,8 +231,8 @@ const fn misuse(error: TextError) -> Option<&'static str> {
     })
 }
 
-/// What a part of a field must be.
-const fn of_itself(error: TextError) -> Option<&'static str> {
+/// The expected form of a part of a field.
+const fn expected_by_error(error: TextError) -> Option<&'static str> {
     Some(match error {
         TextError::Period => SECONDS,
         TextError::Time => TIME,

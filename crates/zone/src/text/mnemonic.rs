@@ -5,7 +5,7 @@ use super::numbers::{number_u8, number_u16, print};
 use crate::limits::RTYPE_BYTES_MAX;
 use wire::number::Rtype;
 
-/// The type of a mnemonic, or of `TYPE` and a number (RFC 3597 5); case does not count.
+/// The type with a mnemonic, or of `TYPE` and a number (RFC 3597 5), in any case.
 #[must_use]
 pub fn scan_rtype(text: &[u8]) -> Option<Rtype> {
     let mut upper = [0u8; RTYPE_BYTES_MAX];
@@ -13,7 +13,7 @@ pub fn scan_rtype(text: &[u8]) -> Option<Rtype> {
     upper.copy_from_slice(text);
     upper.make_ascii_uppercase();
     let upper: &[u8] = upper;
-    // What zones are full of goes first.
+    // The most frequent types come first.
     match upper {
         b"A" => return Some(Rtype::A),
         b"NS" => return Some(Rtype::NS),
@@ -35,8 +35,8 @@ pub fn print_rtype(rtype: Rtype, out: &mut String) {
     }
 }
 
-/// Every type that has a mnemonic and may own rdata, by mnemonic. Meta types (OPT, TKEY, TSIG, and the QTYPEs) are
-/// not here: a zone holds none.
+/// Every type that has a mnemonic and may be in a zone, sorted by mnemonic. Meta types (OPT, TKEY, TSIG, and the
+/// QTYPEs) are not included.
 static RTYPES: &[(&str, Rtype)] = &[
     ("A", Rtype::A),
     ("A6", Rtype::A6),
@@ -124,10 +124,10 @@ static RTYPES: &[(&str, Rtype)] = &[
     ("ZONEMD", Rtype::ZONEMD),
 ];
 
-/// Numbers of a registry and their mnemonics.
+/// A registry: numbers and their mnemonics.
 type Registry = &'static [(&'static str, u16)];
 
-/// DNSSEC algorithms (RFC 4034 A.1 and those that came after it).
+/// DNSSEC algorithms (RFC 4034 A.1 and later RFCs).
 const ALGORITHMS: Registry = &[
     ("RSAMD5", 1),
     ("DH", 2),
@@ -165,10 +165,10 @@ const CERT_TYPES: Registry = &[
     ("OID", 254),
 ];
 
-/// The protocols that WKS is used with.
+/// The protocols of WKS.
 const PROTOCOLS: Registry = &[("ICMP", 1), ("TCP", 6), ("UDP", 17)];
 
-/// Services that WKS examples name; others are given by number. The table of the machine is not asked, so that a zone
+/// The services in examples of WKS; others need a number. The machine's table of services is not used, so that a zone
 /// means the same everywhere.
 const PORTS: Registry = &[
     ("ECHO", 7),

@@ -1,7 +1,6 @@
 //! Records in presentation format: text to rdata and back.
 //!
-//! Both directions go along `wire::rdata::layout`, the table that parsing goes along too, so a type that is known to
-//! one is known to all.
+//! Both directions follow `wire::rdata::layout`, the same table as the parser, so all three support the same types.
 
 // Entries, tokens, words.
 pub mod token;
@@ -15,7 +14,7 @@ pub use error::TextError;
 pub(crate) use fault::excerpt;
 pub use fault::{Fault, Part};
 
-// The parts that fields consist of.
+// Kinds of fields.
 mod addresses;
 mod bitmaps;
 mod bytes;

@@ -5,10 +5,10 @@ use super::token::Word;
 use wire::limits::{LABEL_BYTES_MAX, NAME_BYTES_MAX};
 use wire::name::{NameError, NameRef};
 
-/// Appends the wire form of a name to `out`; a relative one gets `origin` behind it, `@` stands for the origin itself.
+/// Appends the wire form of a name to `out`. A relative name is completed with `origin`; `@` means the origin itself.
 ///
 /// # Errors
-/// [`TextError`]; what `out` holds beyond its old length is then of no use.
+/// [`TextError`]. The bytes appended to `out` are then invalid.
 pub fn scan_name(word: Word<'_>, origin: Option<NameRef<'_>>, out: &mut Vec<u8>) -> Result<(), TextError> {
     let text = word.as_bytes();
     if word.is_quoted() {
@@ -32,8 +32,8 @@ pub fn scan_name(word: Word<'_>, origin: Option<NameRef<'_>>, out: &mut Vec<u8>)
     if out.len() - start > NAME_BYTES_MAX { Err(NameError::Long.into()) } else { Ok(()) }
 }
 
-/// Whether a name ends with the origin twice, as `www.example.org` does in the zone example.org. Most likely its
-/// trailing dot is missing. A single label equal to the origin is accepted as written.
+/// Whether a name ends with the origin twice, such as `www.example.org` in the zone example.org. Then its trailing dot
+/// is probably missing. A single label equal to the origin is accepted as written.
 pub(crate) fn is_undotted(text: &[u8], name: &[u8], origin: Option<NameRef<'_>>) -> bool {
     if text.ends_with(b".") || text == b"@" {
         return false;
@@ -53,7 +53,7 @@ pub(crate) fn is_undotted(text: &[u8], name: &[u8], origin: Option<NameRef<'_>>)
     at == rest && (rest > 0 || labels.len() > 1 + usize::from(labels[0]))
 }
 
-/// Labels without escapes; says whether the last one ends with a dot.
+/// Scans labels without escapes. Returns whether the last one ends with a dot.
 fn plain_labels(text: &[u8], out: &mut Vec<u8>) -> Result<bool, TextError> {
     let mut rest = text;
     loop {
@@ -99,7 +99,7 @@ fn push_label(label: &[u8], out: &mut Vec<u8>) -> Result<(), NameError> {
     }
 }
 
-/// The character at `at`, an escape taken for what it means, and where the next one stands.
+/// The character at `at`, with an escape resolved, and the offset of the next one.
 pub(super) fn unescape(text: &[u8], at: usize) -> Result<(u8, usize), TextError> {
     if text[at] != b'\\' {
         return Ok((text[at], at + 1));
@@ -117,7 +117,7 @@ pub(super) fn unescape(text: &[u8], at: usize) -> Result<(u8, usize), TextError>
     }
 }
 
-/// Appends a name, absolute, to `out`.
+/// Appends an absolute name to `out`.
 pub fn print_name(name: NameRef<'_>, out: &mut String) {
     if name.is_root() {
         out.push('.');

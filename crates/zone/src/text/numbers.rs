@@ -4,7 +4,7 @@ use super::TextError;
 use crate::limits::{CALENDAR_S_MAX, TIME_YEAR_MAX};
 use core::fmt::Write;
 
-/// A decimal number of at most `max`: digits and nothing else.
+/// A decimal number of at most `max`, digits only.
 pub(super) fn number(text: &[u8], max: u64) -> Result<u64, TextError> {
     if text.is_empty() || text.len() > 20 {
         return Err(TextError::Number);
@@ -32,8 +32,8 @@ pub(super) fn number_u32(text: &[u8]) -> Result<u32, TextError> {
     number(text, u32::MAX.into()).map(|value| value as u32)
 }
 
-/// A period in seconds: a number, or numbers each with one of the units `s m h d w`, as in `1h30m`. The units are
-/// BIND's; RFC 1035 knows numbers only.
+/// A period in seconds: a number, or numbers with the units `s m h d w`, such as `1h30m`. The units are BIND's; RFC
+/// 1035 has numbers only.
 ///
 /// # Errors
 /// [`TextError::Period`].
@@ -87,7 +87,7 @@ pub(super) fn time32(text: &[u8]) -> Result<u32, TextError> {
     Ok(((years + months + day - 1) * 86_400 + seconds) as u32)
 }
 
-/// Prints seconds since 1970 as `YYYYMMDDHHmmSS`; the first turn of the clock is taken, 1970 to 2106.
+/// Prints seconds since 1970 as `YYYYMMDDHHmmSS`, for the years 1970 to 2106.
 pub(super) fn print_time32(time: u32, out: &mut String) {
     let seconds = time % 86_400;
     let (year, month, day) = calendar_date(time.into());
@@ -123,12 +123,12 @@ const fn month_days(year: u64, month: u64) -> u64 {
     }
 }
 
-/// Appends formatted text; a `String` takes all there is.
+/// Appends formatted text. Writing to a `String` cannot fail.
 pub(super) fn print(text: core::fmt::Arguments<'_>, out: &mut String) {
     out.write_fmt(text).expect("writing to a String cannot fail");
 }
 
-/// Appends a space unless `out` ends at `start`: what goes between the items of a list.
+/// Appends a space between items of a list, which starts at `start`.
 pub(super) fn separate(start: usize, out: &mut String) {
     if out.len() > start {
         out.push(' ');

@@ -36,10 +36,10 @@ const DOCPATH: u16 = 10;
 
 /// `key`, `key=value`, `key="value"`, in any order.
 pub(super) fn scan_parameters(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), TextError> {
-    // The third field is the number of the word.
+    // The third field is the index of the word.
     let mut params: Vec<(u16, Vec<u8>, usize)> = Vec::new();
     while let Some(word) = words.take() {
-        let at = words.taken() - 1;
+        let at = words.read_count() - 1;
         if word.is_quoted() {
             return Err(TextError::Parameter);
         }
@@ -52,15 +52,15 @@ pub(super) fn scan_parameters(words: &mut Words<'_>, out: &mut Vec<u8>) -> Resul
                 (&text[..at], Some(value))
             }
         };
-        // A quoted value is the word behind `key=`, with nothing between.
+        // A quoted value is the word directly after `key=`.
         if let Some(value) = value.as_mut().filter(|_| text.ends_with(b"="))
             && let Some(quoted) = words.peek().filter(|next| next.is_quoted() && next.is_joined())
         {
             words.take();
-            words.blame(at);
+            words.set_fault(at);
             unescape_all(quoted.as_bytes(), value)?;
         }
-        words.blame(at);
+        words.set_fault(at);
         if words.peek().is_some_and(Word::is_joined) {
             return Err(TextError::Parameter);
         }
@@ -72,22 +72,22 @@ pub(super) fn scan_parameters(words: &mut Words<'_>, out: &mut Vec<u8>) -> Resul
             bytes = value.unwrap_or_default()
         }
         params.push((key, bytes, at));
-        words.unblame();
+        words.clear_fault();
     }
     // RFC 9460 2.2: on the wire the keys ascend.
     params.sort_by_key(|param| param.0);
     if let Some(pair) = params.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-        words.blame(pair[1].2);
+        words.set_fault(pair[1].2);
         return Err(TextError::ParameterTwice);
     }
     if let Some((at, error)) = contradiction(&params) {
-        words.blame(at);
+        words.set_fault(at);
         return Err(error);
     }
     for (key, value, at) in params {
         out.extend_from_slice(&key.to_be_bytes());
         let len = u16::try_from(value.len()).map_err(|_| {
-            words.blame(at);
+            words.set_fault(at);
             TextError::BytesMany
         })?;
         out.extend_from_slice(&len.to_be_bytes());
@@ -121,7 +121,7 @@ fn unescape_all(text: &[u8], out: &mut Vec<u8>) -> Result<(), TextError> {
     Ok(())
 }
 
-/// A key, and whether it was written by name: `keyN` has its value as it is (RFC 9460 2.1).
+/// A key, and whether it was written by name. The value of `keyN` is not interpreted (RFC 9460 2.1).
 fn scan_key(text: &[u8]) -> Result<(u16, bool), TextError> {
     if let Some(at) = KEYS.iter().position(|key| key.as_bytes() == text) {
         return Ok((at as u16, true));
@@ -136,42 +136,42 @@ fn scan_key(text: &[u8]) -> Result<(u16, bool), TextError> {
 }
 
 fn scan_value(key: u16, value: Option<Vec<u8>>, out: &mut Vec<u8>) -> Result<(), TextError> {
-    let given = value.as_deref().filter(|value| !value.is_empty());
+    let non_empty = value.as_deref().filter(|value| !value.is_empty());
     let list = |value: Option<&[u8]>| value.map(split_list).ok_or(TextError::ParameterValueMissing);
     match key {
         MANDATORY => {
             let mut keys =
-                list(given)?.iter().map(|key| Ok(scan_key(key)?.0)).collect::<Result<Vec<u16>, TextError>>()?;
+                list(non_empty)?.iter().map(|key| Ok(scan_key(key)?.0)).collect::<Result<Vec<u16>, TextError>>()?;
             keys.sort_unstable();
             if keys.windows(2).any(|pair| pair[0] == pair[1]) {
                 return Err(TextError::ParameterTwice);
             }
             out.extend(keys.into_iter().flat_map(u16::to_be_bytes));
         }
-        ALPN => push_items(&list(given)?, out)?,
+        ALPN => push_items(&list(non_empty)?, out)?,
         // RFC 9953 3.2: "The root path "/" is represented by 0 docpath-segments".
-        DOCPATH => push_items(&given.map(split_list).unwrap_or_default(), out)?,
-        NO_DEFAULT_ALPN | OHTTP if given.is_none() => {}
+        DOCPATH => push_items(&non_empty.map(split_list).unwrap_or_default(), out)?,
+        NO_DEFAULT_ALPN | OHTTP if non_empty.is_none() => {}
         NO_DEFAULT_ALPN | OHTTP => return Err(TextError::ParameterValueExtra),
-        PORT => out.extend_from_slice(&number_u16(given.ok_or(TextError::ParameterValueMissing)?)?.to_be_bytes()),
+        PORT => out.extend_from_slice(&number_u16(non_empty.ok_or(TextError::ParameterValueMissing)?)?.to_be_bytes()),
         IPV4HINT => {
-            for address in list(given)? {
+            for address in list(non_empty)? {
                 out.extend_from_slice(&ipv4(&address)?);
             }
         }
-        ECH => scan_base64(given.ok_or(TextError::ParameterValueMissing)?, out)?,
+        ECH => scan_base64(non_empty.ok_or(TextError::ParameterValueMissing)?, out)?,
         IPV6HINT => {
-            for address in list(given)? {
+            for address in list(non_empty)? {
                 out.extend_from_slice(&ipv6(&address)?);
             }
         }
-        DOHPATH => out.extend_from_slice(given.ok_or(TextError::ParameterValueMissing)?),
+        DOHPATH => out.extend_from_slice(non_empty.ok_or(TextError::ParameterValueMissing)?),
         TLS_SUPPORTED_GROUPS => {
-            for group in list(given)? {
+            for group in list(non_empty)? {
                 out.extend_from_slice(&number_u16(&group)?.to_be_bytes());
             }
         }
-        _ => out.extend_from_slice(given.unwrap_or_default()),
+        _ => out.extend_from_slice(non_empty.unwrap_or_default()),
     }
     Ok(())
 }
@@ -185,7 +185,7 @@ fn push_items(items: &[Vec<u8>], out: &mut Vec<u8>) -> Result<(), TextError> {
     Ok(())
 }
 
-/// Items between commas; a comma or backslash within one has a backslash before it (RFC 9460 A.1).
+/// Items separated by commas. A comma or backslash within an item is escaped with a backslash (RFC 9460 A.1).
 fn split_list(value: &[u8]) -> Vec<Vec<u8>> {
     let mut items = vec![Vec::new()];
     let mut bytes = value.iter();
@@ -220,7 +220,7 @@ fn print_key(key: u16, out: &mut String) {
 }
 
 fn print_parameter(key: u16, value: &[u8], out: &mut String) {
-    // What the form of a key cannot say is written in the generic one.
+    // A value that the form of its key cannot express is printed in the generic form.
     let has_form = match key {
         ECH | DOHPATH => !value.is_empty(),
         DOCPATH => are_segments(value),

@@ -1,4 +1,4 @@
-//! From rdata to text, along the table of layouts.
+//! Prints rdata as text, following the table of layouts.
 
 use super::addresses::{print_a6_suffix, print_atma, print_eui, print_ipv4, print_ipv6, print_locator, print_prefixes};
 use super::bitmaps::{print_nxt, print_ports, print_windows};
@@ -13,7 +13,7 @@ use wire::name::NameRef;
 use wire::number::Rtype;
 use wire::rdata::{Field, layout, rdata_check, rdata_fields};
 
-/// Appends a record on one line without its end: owner, TTL, class, type and rdata, a tab between each.
+/// Appends a record on one line without line end: owner, TTL, class, type and rdata, separated by tabs.
 pub fn print_record<'r>(record: impl Into<RecordRef<'r>>, out: &mut String) {
     let record = record.into();
     print_name(record.owner, out);
@@ -23,9 +23,8 @@ pub fn print_record<'r>(record: impl Into<RecordRef<'r>>, out: &mut String) {
     print_rdata(record.rtype, record.rdata, out);
 }
 
-/// Appends uncompressed rdata in presentation format. What has no form of its own, be it that the type has none or
-/// that the bytes do not fit it, gets the generic form (RFC 3597 5); scanning gives the same bytes again in either
-/// case.
+/// Appends uncompressed rdata in presentation format. A type without a text form, or malformed rdata, gets the generic
+/// form (RFC 3597 5). Scanning the text gives the same bytes in all cases.
 pub fn print_rdata(rtype: Rtype, rdata: &[u8], out: &mut String) {
     let start = out.len();
     if layout(rtype).is_some() && rdata_check(rtype, rdata).is_ok() && print_fields(rtype, rdata, out) {
@@ -39,7 +38,7 @@ pub fn print_rdata(rtype: Rtype, rdata: &[u8], out: &mut String) {
     }
 }
 
-/// Prints the fields with a space between; says no when one of them has no text form.
+/// Prints the fields separated by spaces. Returns false if one of them has no text form.
 fn print_fields(rtype: Rtype, rdata: &[u8], out: &mut String) -> bool {
     let start = out.len();
     for field in rdata_fields(rtype, rdata) {
@@ -50,7 +49,7 @@ fn print_fields(rtype: Rtype, rdata: &[u8], out: &mut String) -> bool {
         if !print_field(rtype, field, bytes, rdata, out) {
             return false;
         }
-        // A field that prints as nothing wants no space either.
+        // No space for a field that prints nothing.
         if out.len() == printed {
             out.truncate(before);
         }
@@ -100,12 +99,12 @@ fn print_field(rtype: Rtype, field: Field, bytes: &[u8], rdata: &[u8], out: &mut
     true
 }
 
-/// Fields of which some values have no text form; says no to those.
+/// Prints a field with values that may have no text form. Returns false for those.
 fn print_partial(field: Field, bytes: &[u8], out: &mut String) -> bool {
     match field {
         Field::Apl => print_prefixes(bytes, out),
         Field::Atma => print_atma(bytes, out),
-        // With its first bit set the bitmap has a format of which there is no description in text (RFC 2535 5.2).
+        // With its first bit set, the bitmap has a format without a text form (RFC 2535 5.2).
         Field::NxtBitmap if bytes.first().is_none_or(|first| first & 0x80 != 0) => false,
         Field::NxtBitmap => {
             print_nxt(bytes, out);
@@ -121,12 +120,12 @@ fn print_partial(field: Field, bytes: &[u8], out: &mut String) -> bool {
     }
 }
 
-/// A number in network order.
+/// Reads a number in network order.
 fn integer(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |value, &byte| value << 8 | u64::from(byte))
 }
 
-/// Names one after the other, a space between.
+/// Prints names, separated by spaces.
 fn print_names(mut bytes: &[u8], out: &mut String) {
     let start = out.len();
     while let Ok((name, rest)) = NameRef::split_from(bytes) {
@@ -136,7 +135,7 @@ fn print_names(mut bytes: &[u8], out: &mut String) {
     }
 }
 
-/// Character strings one after the other, a space between.
+/// Prints character strings, separated by spaces.
 fn print_strings(mut bytes: &[u8], out: &mut String) {
     let start = out.len();
     while let [len, rest @ ..] = bytes {

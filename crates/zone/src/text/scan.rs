@@ -1,4 +1,4 @@
-//! From text to rdata, along the table of layouts.
+//! Scans text into rdata, following the table of layouts.
 
 use super::addresses::{
     ipv4, ipv6, scan_a6_suffix, scan_atma, scan_eui, scan_ipn, scan_locator, scan_nsap, scan_prefixes,
@@ -22,10 +22,10 @@ use wire::rdata::{Field, RdataError, digest_bytes, layout, rdata_check, rdata_fi
 
 /// Scans the rdata of one record up to the end of `words` and appends its wire form to `out`.
 ///
-/// The generic form of RFC 3597 5 is taken for every type; of a type with a layout it has to fit that.
+/// The generic form (RFC 3597 5) is accepted for every type. For a type with a layout, the bytes must fit the layout.
 ///
 /// # Errors
-/// [`TextError`]; what `out` holds beyond its old length is then of no use.
+/// [`TextError`]. The bytes appended to `out` are then invalid.
 pub fn scan_rdata(
     rtype: Rtype,
     words: &mut Words<'_>,
@@ -60,32 +60,32 @@ pub fn scan_rdata(
     }
     rdata_check(rtype, rdata).map_err(|error| {
         let error = why_refused(rtype, rdata, error);
-        if is_generic { error } else { blame_field(rtype, rdata, origin, error, before, words) }
+        if is_generic { error } else { find_faulty_field(rtype, rdata, origin, error, before, words) }
     })
 }
 
-/// Finds the field at fault in rdata that was read but refused, and the first word of that field.
-fn blame_field<'t>(
+/// Finds the field at fault in rdata that was scanned but refused, and the first word of that field.
+fn find_faulty_field<'t>(
     rtype: Rtype,
     rdata: &[u8],
     origin: Option<NameRef<'_>>,
     error: TextError,
-    mut again: Words<'t>,
+    mut retry: Words<'t>,
     words: &mut Words<'t>,
 ) -> TextError {
     let fields = layout(rtype).unwrap_or_default();
-    let wrong = rdata_fields(rtype, rdata).position(|field| field.is_err()).unwrap_or(fields.len().saturating_sub(1));
+    let faulty = rdata_fields(rtype, rdata).position(|field| field.is_err()).unwrap_or(fields.len().saturating_sub(1));
     let (mut out, mut scan) = (Vec::new(), Scan { rtype, origin, start: 0 });
-    for &field in &fields[..wrong.min(fields.len())] {
-        if scan.field(field, &mut again, &mut out).is_err() {
+    for &field in &fields[..faulty.min(fields.len())] {
+        if scan.field(field, &mut retry, &mut out).is_err() {
             break;
         }
     }
-    words.begin(Part::Field(rtype, wrong as u8));
-    if again.is_empty() {
+    words.begin(Part::Field(rtype, faulty as u8));
+    if retry.is_empty() {
         return TextError::Missing;
     }
-    words.blame(again.taken());
+    words.set_fault(retry.read_count());
     error
 }
 
@@ -108,7 +108,7 @@ fn why_refused(rtype: Rtype, rdata: &[u8], error: RdataError) -> TextError {
     }
 }
 
-/// Scans rdata that stands alone.
+/// Scans rdata from a string.
 ///
 /// # Errors
 /// [`TextError`].
@@ -120,7 +120,7 @@ pub fn scan_rdata_text(rtype: Rtype, text: &[u8], origin: Option<NameRef<'_>>) -
     }
 }
 
-/// `\# LENGTH HEXADECIMAL`, of which the `\#` is taken already.
+/// The rest of `\# LENGTH HEXADECIMAL` after `\#`.
 fn scan_generic(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), TextError> {
     let len = number_u16(words.plain()?)?;
     let start = out.len();
@@ -129,11 +129,11 @@ fn scan_generic(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), TextErro
     if found == usize::from(len) { Ok(()) } else { Err(TextError::GenericLength { expected: len, found }) }
 }
 
-/// One record's rdata in the making.
+/// The rdata of one record while it is scanned.
 struct Scan<'o> {
     rtype: Rtype,
     origin: Option<NameRef<'o>>,
-    /// Where the rdata begins in the output.
+    /// Offset of the rdata in the output.
     start: usize,
 }
 
@@ -170,10 +170,10 @@ impl Scan<'_> {
                     scan_string(word, out)?;
                 }
             }
-            // Of types that have a layout but no form of their own, such as NULL.
+            // Types with a layout but without a text form, such as NULL.
             Field::Bytes => return Err(TextError::FormMissing),
             Field::HexRest { .. } => scan_hex_rest(words, out)?,
-            // The data of DOA may be none, and then says so (draft-durand-doa-over-dns 3.2).
+            // The data of DOA may be empty, and is then `-` (draft-durand-doa-over-dns 3.2).
             Field::Base64Rest { .. } if self.rtype == Rtype::DOA && words.peek().is_some_and(is_hyphen) => {
                 words.take();
             }
@@ -185,7 +185,7 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// Fields with a form that no other type shares.
+    /// Fields with a form of their own.
     fn special(&mut self, field: Field, words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), TextError> {
         match field {
             Field::HexLen8 => scan_hex_len8(words.plain()?, out),
@@ -248,7 +248,7 @@ fn is_hyphen(word: Word<'_>) -> bool {
     word.is_bare(b"-")
 }
 
-/// Algorithm, host identity tag, key; their lengths go before them on the wire (RFC 8005 5, 6).
+/// Algorithm, host identity tag, key. On the wire, their lengths come first (RFC 8005 5, 6).
 fn scan_hip_keys(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), TextError> {
     let algorithm = number_u8(words.plain()?)?;
     let (mut tag, mut key) = (Vec::new(), Vec::new());

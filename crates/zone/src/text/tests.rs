@@ -19,7 +19,7 @@ fn reprint(rtype: &str, text: &str) -> String {
     out
 }
 
-/// One line of text for each type, already as it is printed.
+/// One line for each type, in the printed form.
 const GOLDEN: &[(&str, &str)] = &[
     ("A", "192.0.2.1"),
     ("NS", "ns.example."),
@@ -83,7 +83,7 @@ const GOLDEN: &[(&str, &str)] = &[
     ),
     // RFC 9953 3.2: the root path has no segment.
     ("SVCB", "1 . alpn=\"co\" docpath"),
-    // An invalid path keeps the generic form.
+    // An invalid path is printed in the generic form.
     ("SVCB", "1 . key10=\"/dns\""),
     ("SVCB", "1 . alpn=\"co\" docpath=\"dns,a\\\\,b\""),
     ("DSYNC", "CDS NOTIFY 53 a."),
@@ -105,7 +105,7 @@ const GOLDEN: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn golden_forms_round_trip() {
+fn golden_files_round_trip() {
     for &(rtype, text) in GOLDEN {
         assert_eq!(reprint(rtype, text), text, "{rtype}");
     }
@@ -188,7 +188,7 @@ fn refused_files_name_the_reason() {
 }
 
 #[test]
-fn a_relative_name_wants_an_origin() {
+fn relative_names_need_an_origin() {
     assert_eq!(scan_rdata_text(Rtype::NS, b"a", None), Err(TextError::OriginMissing));
     assert_eq!(scan_rdata_text(Rtype::NS, b"@", None), Err(TextError::OriginMissing));
     assert!(scan_rdata_text(Rtype::NS, b"a.", None).is_ok());
@@ -207,11 +207,11 @@ fn len8(min: usize) -> impl Strategy<Value = Vec<u8>> {
     vec(any::<u8>(), min..40).prop_map(|bytes| [&[bytes.len() as u8], &bytes[..]].concat())
 }
 
-/// A place on the globe.
+/// A location on the globe.
 fn location() -> impl Strategy<Value = Vec<u8>> {
     let sizes = (0u8..=9, 1u8..=9, 0u8..=9, 1u8..=9);
-    let place = (0u32..=648_000_000, 0u32..=1_296_000_000, any::<u32>());
-    (sizes, place).prop_map(|((e1, m1, e2, m2), (latitude, longitude, altitude))| {
+    let position = (0u32..=648_000_000, 0u32..=1_296_000_000, any::<u32>());
+    (sizes, position).prop_map(|((e1, m1, e2, m2), (latitude, longitude, altitude))| {
         let mut bytes = vec![0, m1 << 4 | e1, m2 << 4 | e2, 0];
         bytes.extend(((1u32 << 31) - 324_000_000 + latitude).to_be_bytes());
         bytes.extend(((1u32 << 31) - 648_000_000 + longitude).to_be_bytes());
@@ -220,7 +220,7 @@ fn location() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Bytes that one field may have; those that other fields decide on are filtered by `rdata_check` afterwards.
+/// The bytes of one field. `rdata_check` filters combinations that other fields do not allow.
 fn field(field: Field) -> BoxedStrategy<Vec<u8>> {
     let bytes = |count: usize| vec(any::<u8>(), count..=count).boxed();
     match field {
@@ -286,7 +286,7 @@ fn field(field: Field) -> BoxedStrategy<Vec<u8>> {
     }
 }
 
-/// One service parameter, its value brought near to what the key allows.
+/// A service parameter, with a value that the key is likely to allow.
 fn param(key: u16, mut value: Vec<u8>) -> Vec<u8> {
     match key {
         0 => value = vec![0, 11],
@@ -306,7 +306,7 @@ fn param(key: u16, mut value: Vec<u8>) -> Vec<u8> {
     [&key.to_be_bytes()[..], &(value.len() as u16).to_be_bytes(), &value].concat()
 }
 
-/// Rdata of the type that is well formed.
+/// Well-formed rdata of the type.
 fn rdata(rtype: Rtype) -> impl Strategy<Value = Vec<u8>> {
     let fields: Vec<_> = layout(rtype).unwrap().iter().map(|&f| field(f)).collect();
     fields.prop_map(|fields| fields.concat())
@@ -316,7 +316,7 @@ fn rdata(rtype: Rtype) -> impl Strategy<Value = Vec<u8>> {
 fn random_rdata_of_every_type_round_trips() {
     for rtype in (0..=u16::MAX).map(Rtype).filter(|&rtype| layout(rtype).is_some()) {
         let (well_formed, with_form) = (core::cell::Cell::new(0), core::cell::Cell::new(0));
-        // A runner counts over its runs, so each type gets its own.
+        // A runner counts its runs, so each type gets its own.
         let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
         proptest::test_runner::TestRunner::new(config)
             .run(&rdata(rtype), |rdata| {

@@ -1,12 +1,12 @@
-//! From bytes of a zone file to tokens, one entry at a time (RFC 1035 5.1).
+//! Splits the bytes of a zone file into tokens, entry by entry (RFC 1035 5.1).
 //!
-//! An *entry* is what RFC 1035 calls a line: it ends with a line feed outside of parentheses. Tokens stay where they
-//! are in the buffer, escapes included; what an escape means is known only where the token is used.
+//! An *entry* is a "line" in RFC 1035: it ends with a line feed outside of parentheses. Tokens stay in the buffer with
+//! their escapes, which are resolved where a token is used.
 
 use super::TextError;
 use crate::limits::ENTRY_TOKENS_MAX;
 
-/// One token of an entry: where it stands, and what stands around it.
+/// The position and properties of one token.
 #[derive(Clone, Copy, Debug)]
 pub struct Token {
     start: u32,
@@ -15,15 +15,15 @@ pub struct Token {
     marks: u8,
 }
 
-/// The token stood between quotes (they are not part of it).
+/// Whether the token was in quotes, which are not part of it.
 const QUOTED: u8 = 1;
-/// It holds a backslash.
+/// Whether it contains a backslash.
 const ESCAPED: u8 = 2;
-/// No white space stood between it and the token before.
+/// Whether no white space precedes it.
 const JOINED: u8 = 4;
 
 impl Token {
-    /// Its bytes in `bytes`, the buffer that was tokenised.
+    /// Its bytes in `bytes`, the tokenised buffer.
     pub(crate) fn word<'a>(&self, bytes: &'a [u8]) -> Word<'a> {
         Word { bytes: &bytes[self.start as usize..self.end as usize], marks: self.marks }
     }
@@ -38,14 +38,14 @@ impl Token {
         self.end as usize
     }
 
-    /// On which line it begins; the line that tokenising began on counts as 0.
+    /// The line on which it starts, counted from 0 at the start of tokenising.
     #[must_use]
     pub const fn line(&self) -> u32 {
         self.line
     }
 }
 
-/// One token as those who scan it see it.
+/// A token with its text.
 #[derive(Clone, Copy, Debug)]
 pub struct Word<'a> {
     bytes: &'a [u8],
@@ -59,65 +59,65 @@ impl<'a> Word<'a> {
         self.bytes
     }
 
-    /// Whether it stood between quotes.
+    /// Whether it was in quotes.
     #[must_use]
     pub const fn is_quoted(self) -> bool {
         self.marks & QUOTED != 0
     }
 
-    /// Whether it holds a backslash.
+    /// Whether it contains a backslash.
     #[must_use]
     pub const fn is_escaped(self) -> bool {
         self.marks & ESCAPED != 0
     }
 
-    /// Whether it follows the token before it at once, as in `key="value"`.
+    /// Whether it directly follows the previous token, as in `key="value"`.
     #[must_use]
     pub const fn is_joined(self) -> bool {
         self.marks & JOINED != 0
     }
 
-    /// Whether it is these characters, neither quoted nor escaped.
+    /// Whether it consists of these characters, neither quoted nor escaped.
     #[must_use]
     pub fn is_bare(self, text: &[u8]) -> bool {
         self.marks & (QUOTED | ESCAPED) == 0 && self.bytes == text
     }
 
-    /// A word that stands for itself, not in a buffer that was tokenised: `text` may hold escapes.
+    /// A word outside of a tokenised buffer. `text` may contain escapes.
     pub(crate) fn unquoted(bytes: &'a [u8]) -> Self {
         Self { bytes, marks: if bytes.contains(&b'\\') { ESCAPED } else { 0 } }
     }
 
-    /// Appends its bytes to `out`, escapes taken for what they mean.
+    /// Appends its bytes to `out`, with escapes resolved.
     pub(crate) fn text(self, out: &mut Vec<u8>) -> Result<(), TextError> {
         super::bytes::scan_text(self, out)
     }
 
-    /// The bytes of a token in which no escape and no quote has a place: a number, a mnemonic, encoded bytes.
+    /// The bytes of a token without escapes and quotes: a number, a mnemonic, encoded bytes.
     pub(crate) fn plain(self) -> Result<&'a [u8], TextError> {
         if self.marks & (QUOTED | ESCAPED) == 0 { Ok(self.bytes) } else { Err(TextError::NotPlain) }
     }
 }
 
-/// What was found at one place of the buffer.
+/// The result of tokenising at one offset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// A whole entry; it may have no token.
+    /// A whole entry, which may have no token.
     Entry {
-        /// Where the next entry begins.
+        /// Offset of the next entry.
         next: usize,
-        /// How many line ends the entry had.
+        /// Number of line ends in the entry.
         lines: u32,
-        /// Whether the entry begins with white space: the owner is the one before (RFC 1035 5.1).
+        /// Whether the entry starts with white space, so that it has the owner of the previous record (RFC 1035 5.1).
         owner_omitted: bool,
     },
     /// The buffer ends within the entry.
     More,
-    /// Nothing is left.
+    /// There are no more bytes.
     End,
 }
 
-/// What an byte means to the tokeniser.
+/// The meaning of a byte for the tokeniser.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Plain,
@@ -134,7 +134,7 @@ const KINDS: [Kind; 256] = {
     let mut kinds = [Kind::Plain; 256];
     kinds[b' ' as usize] = Kind::Space;
     kinds[b'\t' as usize] = Kind::Space;
-    // CR LF ends a line; a CR elsewhere is white space.
+    // CR LF ends a line. Another CR is white space.
     kinds[b'\r' as usize] = Kind::Space;
     kinds[b'\n' as usize] = Kind::LineEnd;
     kinds[b'"' as usize] = Kind::Quote;
@@ -145,22 +145,22 @@ const KINDS: [Kind; 256] = {
     kinds
 };
 
-/// Where in an entry the tokeniser stands.
+/// The state of the tokeniser within an entry.
 struct State {
     at: usize,
     lines: u32,
     /// The line of the open parenthesis.
     open: Option<u32>,
-    /// Where the token before ended.
+    /// End of the previous token.
     joined_at: usize,
 }
 
-/// Takes the entry at `start` of `buffer` apart into `tokens`, which is emptied first.
+/// Splits the entry at `start` of `buffer` into `tokens`, which is cleared first.
 ///
-/// `is_last` says that nothing follows the buffer. Lines without a token are entries too.
+/// `is_last`: nothing follows the buffer. Lines without tokens are entries too.
 ///
 /// # Errors
-/// What is wrong, and on which line, `start` being on line 0.
+/// The error and its line, counted from 0 at `start`.
 pub fn tokenize(buffer: &[u8], start: usize, is_last: bool, tokens: &mut Vec<Token>) -> Result<Step, (u32, TextError)> {
     tokens.clear();
     if start >= buffer.len() {
@@ -184,7 +184,7 @@ pub fn tokenize(buffer: &[u8], start: usize, is_last: bool, tokens: &mut Vec<Tok
             Kind::Comment => {
                 state.at += buffer[state.at..].iter().position(|&o| o == b'\n').unwrap_or(buffer.len() - state.at);
             }
-            // RFC 1035 5.1 knows one level of parentheses; nested ones are an error, as NSD and Knot have it.
+            // RFC 1035 5.1 has one level of parentheses. Nested ones are an error, as in NSD and Knot.
             Kind::Open if state.open.is_some() => return Err((state.lines, TextError::ParenthesisNested)),
             Kind::Open => {
                 state.open = Some(state.lines);
@@ -201,7 +201,7 @@ pub fn tokenize(buffer: &[u8], start: usize, is_last: bool, tokens: &mut Vec<Tok
                 }
                 let token = if kind == Kind::Quote { quoted(buffer, &mut state)? } else { plain(buffer, &mut state) };
                 match token {
-                    // A token that touches the end may go on in what follows.
+                    // A token at the end of the buffer may continue in the next bytes.
                     Some(token) if state.at < buffer.len() || is_last => tokens.push(token),
                     Some(_) => return Ok(Step::More),
                     None if is_last => return Err((state.lines, TextError::QuoteOpen)),
@@ -233,7 +233,7 @@ fn plain(buffer: &[u8], state: &mut State) -> Option<Token> {
             Some(Kind::Plain) => at += 1,
             Some(Kind::Escape) => {
                 marks |= ESCAPED;
-                // An escaped line end is no part of a token: the backslash stays behind and is an error later on.
+                // An escaped line end is not part of a token. The backslash stays, and is an error later.
                 at += if buffer.get(at + 1).is_none_or(|&byte| byte == b'\n') { 1 } else { 2 };
             }
             _ => break,
@@ -243,7 +243,7 @@ fn plain(buffer: &[u8], state: &mut State) -> Option<Token> {
     Some(Token { start: start as u32, end: state.at as u32, line, marks })
 }
 
-/// A token between quotes; `None` when the buffer ends before it does.
+/// A token in quotes; `None` if the buffer ends before the closing quote.
 fn quoted(buffer: &[u8], state: &mut State) -> Result<Option<Token>, (u32, TextError)> {
     let mut marks = if state.joined_at == state.at { QUOTED | JOINED } else { QUOTED };
     let line = state.lines;
@@ -257,8 +257,8 @@ fn quoted(buffer: &[u8], state: &mut State) -> Result<Option<Token>, (u32, TextE
                 marks |= ESCAPED;
                 at += if buffer.get(at + 1) == Some(&b'\n') { 1 } else { 2 };
             }
-            // A line end is a character like others between quotes (RFC 1035 5.1), but where none may be the quote is
-            // more likely to have been forgotten. Knot draws the same line.
+            // RFC 1035 5.1 allows line ends in quotes. Outside of parentheses, a missing quote is more likely. Knot has
+            // the same rule.
             Some(b'\n') if state.open.is_none() => return Err((line, TextError::QuoteOpen)),
             Some(b'\n') => {
                 state.lines += 1;

@@ -1,4 +1,4 @@
-//! The tokens of one record's rdata, taken one after the other.
+//! A cursor over the tokens of a record's rdata.
 
 use super::token::{Token, Word};
 use super::{Part, TextError};
@@ -12,16 +12,16 @@ pub struct Words<'t> {
     /// The part of the entry that the next tokens belong to.
     part: Option<Part>,
     /// The token at fault, if it is not the last one taken.
-    blamed: Option<usize>,
+    fault: Option<usize>,
     /// The first name that seems to lack its trailing dot.
     undotted: Option<usize>,
 }
 
 impl<'t> Words<'t> {
-    /// All of `tokens`, which lie in `bytes`.
+    /// Creates a cursor over `tokens`, whose text is in `bytes`.
     #[must_use]
     pub const fn new(bytes: &'t [u8], tokens: &'t [Token]) -> Self {
-        Self { bytes, tokens, at: 0, part: None, blamed: None, undotted: None }
+        Self { bytes, tokens, at: 0, part: None, fault: None, undotted: None }
     }
 
     /// Takes the next token, if there is one.
@@ -39,18 +39,18 @@ impl<'t> Words<'t> {
         self.take().ok_or(TextError::Missing)
     }
 
-    /// Takes the next token, which neither quotes nor escapes may stand in.
+    /// Takes the next token, which must have neither quotes nor escapes.
     pub(crate) fn plain(&mut self) -> Result<&'t [u8], TextError> {
         self.expect()?.plain()
     }
 
-    /// The next token, left where it is.
+    /// The next token, without taking it.
     #[must_use]
     pub fn peek(&self) -> Option<Word<'t>> {
         self.tokens.get(self.at).map(|token| token.word(self.bytes))
     }
 
-    /// Whether nothing is left.
+    /// Whether no token is left.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.at == self.tokens.len()
@@ -72,18 +72,18 @@ impl<'t> Words<'t> {
     }
 
     /// Number of tokens taken so far.
-    pub(crate) const fn taken(&self) -> usize {
+    pub(crate) const fn read_count(&self) -> usize {
         self.at
     }
 
     /// Sets the token at fault, by its index.
-    pub(crate) const fn blame(&mut self, token: usize) {
-        self.blamed = Some(token);
+    pub(crate) const fn set_fault(&mut self, token: usize) {
+        self.fault = Some(token);
     }
 
     /// Removes the blame: the last token taken is at fault again.
-    pub(crate) const fn unblame(&mut self) {
-        self.blamed = None;
+    pub(crate) const fn clear_fault(&mut self) {
+        self.fault = None;
     }
 
     /// Notes that the last token taken seems to lack its trailing dot.
@@ -98,7 +98,7 @@ impl<'t> Words<'t> {
 
     /// The blamed token, or else the last one taken, or else the first.
     pub(crate) fn at_fault(&self) -> Option<&'t Token> {
-        self.tokens.get(self.blamed.unwrap_or(self.at.saturating_sub(1)))
+        self.tokens.get(self.fault.unwrap_or(self.at.saturating_sub(1)))
     }
 
     /// The line of the token at fault, counted from 0 in the entry.

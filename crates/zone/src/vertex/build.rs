@@ -1,4 +1,4 @@
-//! Making leaves: an owner name's RRsets taken apart, changed, and written again.
+//! Builds leaves: decodes, changes and encodes the RRsets of an owner name.
 
 use super::leaf::{HEAD_ALIAS, HEAD_CUT, HEAD_DNAME, KIND_VERTEX};
 use super::read::Vertex;
@@ -9,22 +9,22 @@ use wire::name::NameRef;
 use wire::number::Rtype;
 use wire::rdata::{Field, layout};
 
-/// Why one record cannot go or come.
+/// Why a record cannot be deleted or added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RecordMismatch {
-    /// It is not there.
+    /// It does not exist.
     Missing,
-    /// It is there.
+    /// It exists already.
     Present,
-    /// Others of its RRset have another TTL.
+    /// Its TTL differs from that of its RRset.
     Ttl,
 }
 
-/// One RRset that is being changed; RRSIGs of one covered type count as one (RFC 4034 3 ties their TTL to it).
+/// An RRset being changed. The RRSIGs that cover one type count as one RRset (RFC 4034 3 ties their TTL to it).
 #[derive(Debug, Default)]
 pub(crate) struct Rdataset<'r> {
     pub(crate) ttl: u32,
-    /// In canonical order, no two equal.
+    /// In canonical order, without duplicates.
     pub(crate) rdatas: Vec<&'r [u8]>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Draft<'r> {
     pub(crate) rrsigs: Rdataset<'r>,
 }
 
-/// An owner name whose RRsets are being changed; borrows rdatas from the leaf and from the records that come.
+/// The changed RRsets of an owner name. Borrows rdatas from the leaf and from new records.
 #[derive(Debug)]
 pub(crate) struct VertexDraft<'r> {
     owner: NameRef<'r>,
@@ -45,12 +45,12 @@ pub(crate) struct VertexDraft<'r> {
 }
 
 impl<'r> VertexDraft<'r> {
-    /// An owner name that has nothing yet.
+    /// An owner name without records.
     pub(crate) const fn new(owner: NameRef<'r>) -> Self {
         Self { owner, drafts: Vec::new() }
     }
 
-    /// Takes a leaf apart.
+    /// Decodes a leaf.
     pub(crate) fn from_vertex(vertex: &Vertex<'r>) -> Self {
         let drafts = vertex.entries().map(|rrset| Draft {
             rtype: rrset.rtype,
@@ -60,7 +60,7 @@ impl<'r> VertexDraft<'r> {
         Self { owner: vertex.owner(), drafts: drafts.collect() }
     }
 
-    /// The records that a record of this type and rdata is kept with.
+    /// The RRset, or the group of RRSIGs, that a record of this type and rdata belongs to.
     pub(crate) fn rdataset(&mut self, rtype: Rtype, rdata: &[u8]) -> &mut Rdataset<'r> {
         let kept_with = kept_with(rtype, rdata);
         let at = match self.drafts.binary_search_by_key(&kept_with, |draft| draft.rtype) {
@@ -74,12 +74,12 @@ impl<'r> VertexDraft<'r> {
         if rtype == Rtype::RRSIG { &mut self.drafts[at].rrsigs } else { &mut self.drafts[at].data }
     }
 
-    /// Whether no record is left.
+    /// Whether there are no records.
     pub(crate) fn is_empty(&self) -> bool {
         self.drafts.iter().all(|draft| draft.data.rdatas.is_empty() && draft.rrsigs.rdatas.is_empty())
     }
 
-    /// Writes the leaf over what `leaf` held.
+    /// Replaces `leaf` by the encoding of the RRsets.
     pub(crate) fn write(&self, is_apex: bool, leaf: &mut Vec<u8>) {
         leaf.clear();
         leaf.push(0);
@@ -108,8 +108,8 @@ impl<'r> VertexDraft<'r> {
     }
 }
 
-/// Writes the leaf of an owner that has one record, which is no RRSIG, over what `leaf` held: what a draft of it
-/// writes, without making one. So most owners are imported.
+/// Replaces `leaf` by the encoding of an owner with a single record that is no RRSIG. The result is the same as with a
+/// draft, but faster. Most imported owners are of this kind.
 pub(crate) fn write_single(record: &RecordRef<'_>, is_apex: bool, leaf: &mut Vec<u8>) {
     let RecordRef { owner, rtype, ttl, rdata } = *record;
     debug_assert_ne!(rtype, Rtype::RRSIG);
@@ -123,7 +123,7 @@ pub(crate) fn write_single(record: &RecordRef<'_>, is_apex: bool, leaf: &mut Vec
     leaf.extend_from_slice(rdata);
 }
 
-/// What a type among those of an owner says in the leaf's first byte.
+/// The flags of a type in the leaf's first byte.
 fn head_of(rtype: Rtype, is_apex: bool) -> u8 {
     match rtype {
         Rtype::NS if !is_apex => HEAD_CUT,
@@ -134,7 +134,7 @@ fn head_of(rtype: Rtype, is_apex: bool) -> u8 {
 }
 
 impl<'r> Rdataset<'r> {
-    /// Takes a record away.
+    /// Deletes a record.
     pub(crate) fn delete(&mut self, rtype: Rtype, ttl: u32, rdata: &[u8]) -> Result<(), RecordMismatch> {
         let at = self.find(rtype, rdata).map_err(|_| RecordMismatch::Missing)?;
         if self.ttl != ttl {
@@ -144,7 +144,7 @@ impl<'r> Rdataset<'r> {
         Ok(())
     }
 
-    /// Adds a record that is not there yet, with the TTL of the others.
+    /// Adds a new record, whose TTL must be that of its RRset.
     pub(crate) fn add(&mut self, rtype: Rtype, ttl: u32, rdata: &'r [u8]) -> Result<(), RecordMismatch> {
         let at = self.find(rtype, rdata).err().ok_or(RecordMismatch::Present)?;
         // RFC 2181 5.2: the TTLs of all records of an RRset are the same.
@@ -156,9 +156,9 @@ impl<'r> Rdataset<'r> {
         Ok(())
     }
 
-    /// Where an equal rdata is, or where one belongs.
+    /// The index of an equal rdata, or the index at which to insert one.
     pub(crate) fn find(&self, rtype: Rtype, rdata: &[u8]) -> Result<usize, usize> {
-        // Records come in canonical order more often than not.
+        // Records mostly come in canonical order.
         match self.rdatas.last() {
             None => Err(0),
             Some(last) if canonical_cmp(rtype, last, rdata) == Ordering::Less => Err(self.rdatas.len()),
@@ -178,7 +178,7 @@ impl<'r> Rdataset<'r> {
     }
 }
 
-/// The type whose RRset a record is kept with: its own, or the one that an RRSIG covers (RFC 4034 3.1.1).
+/// The type of a record's RRset: its own, or the covered type of an RRSIG (RFC 4034 3.1.1).
 pub(crate) fn kept_with(rtype: Rtype, rdata: &[u8]) -> Rtype {
     match (rtype, rdata) {
         (Rtype::RRSIG, [high, low, ..]) => Rtype(u16::from_be_bytes([*high, *low])),
@@ -195,7 +195,7 @@ pub(crate) fn canonical_cmp(rtype: Rtype, a: &[u8], b: &[u8]) -> Ordering {
     canonical(rtype, a).cmp(&canonical(rtype, b))
 }
 
-/// Whether rdata of a type has names whose case does not count.
+/// Whether rdata of a type contains names that are compared without case.
 pub(crate) fn is_case_folded(rtype: Rtype) -> bool {
     layout(rtype).unwrap_or_default().iter().any(|field| match field {
         Field::Name(rule) => rule.lowercase,
@@ -222,9 +222,9 @@ const fn number_bytes(number: usize) -> usize {
 
 fn push_number(leaf: &mut Vec<u8>, number: usize) {
     let bytes = number_bytes(number);
-    for place in 0..bytes {
-        let more = if place + 1 < bytes { 0x80 } else { 0 };
-        leaf.push((number >> (7 * place) & 0x7F) as u8 | more);
+    for shift in 0..bytes {
+        let more = if shift + 1 < bytes { 0x80 } else { 0 };
+        leaf.push((number >> (7 * shift) & 0x7F) as u8 | more);
     }
 }
 
@@ -246,10 +246,10 @@ mod tests {
             let record = RecordRef { owner: owner.as_ref(), rtype: Rtype(rtype), ttl, rdata: &rdata };
             let mut draft = VertexDraft::new(record.owner);
             draft.rdataset(record.rtype, &rdata).add(record.rtype, ttl, &rdata).unwrap();
-            let (mut drafted, mut single) = (Vec::new(), vec![1]);
-            draft.write(is_apex, &mut drafted);
+            let (mut from_draft, mut single) = (Vec::new(), vec![1]);
+            draft.write(is_apex, &mut from_draft);
             write_single(&record, is_apex, &mut single);
-            prop_assert_eq!(drafted, single);
+            prop_assert_eq!(from_draft, single);
         }
     }
 }

@@ -1,14 +1,14 @@
-//! What every leaf begins with: an byte that says what it is, and what its key is made from.
+//! The start of every leaf: a byte with its kind, then the name or number that its key is built from.
 
 use crate::key;
 use store::{Key, LeafKey};
 use wire::name::NameRef;
 
-/// What a leaf is: the two high bits of its first byte.
+/// The kind of a leaf: the two high bits of its first byte.
 const KIND: u8 = 0b1100_0000;
 /// An owner name and its RRsets.
 pub(crate) const KIND_VERTEX: u8 = 0b0000_0000;
-/// A zone: its apex and what is known of it.
+/// A zone: its apex and its properties.
 pub(crate) const KIND_ZONE: u8 = 0b0100_0000;
 /// A view: its number and its zones.
 pub(crate) const KIND_VIEW: u8 = 0b1000_0000;
@@ -20,7 +20,7 @@ pub(crate) const HEAD_DNAME: u8 = 2;
 /// The owner of a vertex has CNAME.
 pub(crate) const HEAD_ALIAS: u8 = 4;
 
-/// Gives the store the key of each of this crate's leaves.
+/// Provides the store with the key of each kind of leaf.
 #[derive(Clone, Copy, Debug)]
 pub enum LeafNames {}
 
@@ -36,22 +36,22 @@ impl LeafKey for LeafNames {
     fn mismatch(leaf: &[u8], key: &Key) -> Option<(usize, Option<u8>)> {
         match leaf {
             [head, high, low, ..] if head & KIND == KIND_VIEW => {
-                let mut own = Key::new();
-                write_view_key(u16::from_be_bytes([*high, *low]), &mut own);
-                own.mismatch(key).map(|at| (at, own.symbol(at)))
+                let mut view_key = Key::new();
+                write_view_key(u16::from_be_bytes([*high, *low]), &mut view_key);
+                view_key.mismatch(key).map(|at| (at, view_key.symbol(at)))
             }
             _ => key::mismatch(split_owner(leaf).0, key),
         }
     }
 }
 
-/// The name behind the first byte of a leaf, and what follows it.
+/// The name after the first byte of a leaf, and the rest.
 pub(crate) fn split_owner(leaf: &[u8]) -> (NameRef<'_>, &[u8]) {
-    // Leaves are written by this crate alone, so the name is there; the root stands for the impossible.
+    // Only this crate writes leaves, so the name is valid. The root is an unused fallback.
     NameRef::split_from(leaf.get(1..).unwrap_or_default()).unwrap_or((NameRef::ROOT, &[]))
 }
 
-/// Writes the key of a view: its number in digits of a base that the symbols allow.
+/// Appends the key of a view: its number, in digits that fit the symbols.
 pub(crate) fn write_view_key(view: u16, key: &mut Key) {
     const BASE: u16 = 41;
     const { assert!((BASE as u32).pow(3) > u16::MAX as u32 && BASE <= store::limits::SYMBOL_MAX as u16) };

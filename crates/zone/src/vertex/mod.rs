@@ -1,4 +1,4 @@
-//! A place in the tree of a zone: one owner name and its RRsets, as a leaf of the store.
+//! A vertex in the tree of a zone: one owner name with its RRsets, stored as a leaf.
 //!
 //! ```text
 //!   leaf   := head owner rrset*                   head: one byte, see `leaf`; owner: wire form, case kept
@@ -8,8 +8,8 @@
 //!   signatures := ttl number rdata*               RRSIG rdatas that cover the rrset, and their bytes
 //! ```
 //!
-//! A number has seven bits an byte, the lowest first; the high bit says that more follow. Signatures lie behind what
-//! they cover because they are answered together; an RRset of RRSIGs alone has no rdatas of its own.
+//! A number has seven bits per byte, the lowest first; the high bit means that more follow. Signatures follow the RRset
+//! that they cover, because both are sent together. An entry with RRSIGs only has no rdatas.
 
 pub(crate) mod build;
 pub(crate) mod leaf;

@@ -1,4 +1,4 @@
-//! Reading leaves in place: nothing is copied, nothing is allocated.
+//! Reads leaves in place, without copies or allocation.
 
 use super::leaf::{self, HEAD_ALIAS, HEAD_CUT, HEAD_DNAME};
 use wire::name::NameRef;
@@ -19,12 +19,12 @@ impl<'a> Vertex<'a> {
         Self { head: leaf.first().copied().unwrap_or_default(), owner, directory }
     }
 
-    /// Whether what is below this leaf's owner is not the zone's: it is a zone cut, or has a DNAME.
+    /// Whether names below this leaf's owner are occluded: it is a zone cut, or has a DNAME.
     pub(crate) fn is_occluding(leaf: &[u8]) -> bool {
         leaf.first().is_some_and(|head| head & (HEAD_CUT | HEAD_DNAME) != 0)
     }
 
-    /// The owner name, in the case in which it was first added.
+    /// The owner name, in the case of its first record.
     #[must_use]
     pub const fn owner(&self) -> NameRef<'a> {
         self.owner
@@ -48,18 +48,18 @@ impl<'a> Vertex<'a> {
         self.head & HEAD_ALIAS != 0
     }
 
-    /// The RRset of a type; for RRSIG see [`Vertex::rrsets`], which gives what each RRset is signed with.
+    /// The RRset of a type. For RRSIG see [`Vertex::rrsets`]: each RRset has its signatures.
     #[must_use]
     pub fn rrset(&self, rtype: Rtype) -> Option<RrsetRef<'a>> {
         self.entries().take_while(|rrset| rrset.rtype <= rtype).find(|rrset| rrset.rtype == rtype && !rrset.is_empty())
     }
 
-    /// The RRsets in ascending order of type, without those that are RRSIGs alone.
+    /// The RRsets in ascending order of type, without entries that have RRSIGs only.
     pub fn rrsets(&self) -> impl Iterator<Item = RrsetRef<'a>> + use<'a> {
         self.entries().filter(|rrset| !rrset.is_empty())
     }
 
-    /// All that is stored, in ascending order of (covered) type: an entry may have RRSIGs alone.
+    /// All entries in ascending order of (covered) type, including entries with RRSIGs only.
     #[must_use]
     pub const fn entries(&self) -> Rrsets<'a> {
         Rrsets(self.directory)
@@ -128,7 +128,7 @@ impl<'a> RrsetRef<'a> {
         !self.rrsigs.is_empty()
     }
 
-    /// Whether there are RRSIGs alone, without what they cover.
+    /// Whether there are RRSIGs without the RRset that they cover.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.rdatas.is_empty()
@@ -140,7 +140,7 @@ impl<'a> RrsetRef<'a> {
         self.rdatas().next()
     }
 
-    /// Whether `other` is the very same stored RRset of the same version.
+    /// Whether `other` is the same stored RRset of the same version.
     #[must_use]
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         core::ptr::eq(self.rdatas, other.rdatas)
@@ -162,7 +162,7 @@ impl<'a> Iterator for Rdatas<'a> {
     }
 }
 
-/// Takes a number off the front.
+/// Reads a number from the start.
 fn split_number(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let mut number = 0;
     for (place, &byte) in bytes.iter().enumerate().take(crate::limits::NUMBER_BYTES_MAX) {

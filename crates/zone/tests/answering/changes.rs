@@ -11,11 +11,11 @@ use zone::set::{ApplyError, ContentFault, ImportError, RecordFault, ZoneError, Z
 const APEX: &str = "example.test.";
 
 /// What one owner has of one type; RRSIGs count by the type that they cover.
-type FileLine = (wire::name::Name, Rtype, Option<[u8; 2]>);
+type RrsetKey = (wire::name::Name, Rtype, Option<[u8; 2]>);
 /// TTL and rdatas, as compared.
-type Model = BTreeMap<FileLine, (u32, BTreeSet<Vec<u8>>)>;
+type Model = BTreeMap<RrsetKey, (u32, BTreeSet<Vec<u8>>)>;
 
-fn place(record: &Record) -> FileLine {
+fn rrset_key(record: &Record) -> RrsetKey {
     let covered = (record.rtype == Rtype::RRSIG).then(|| [record.rdata[0], record.rdata[1]]);
     (record.owner.clone(), record.rtype, covered)
 }
@@ -27,7 +27,7 @@ fn compared(record: &Record) -> Vec<u8> {
 }
 
 fn delete(model: &mut Model, record: &Record) -> Result<(), RecordFault> {
-    let (ttl, rdatas) = model.get_mut(&place(record)).ok_or(RecordFault::Missing)?;
+    let (ttl, rdatas) = model.get_mut(&rrset_key(record)).ok_or(RecordFault::Missing)?;
     if !rdatas.contains(&compared(record)) {
         return Err(RecordFault::Missing);
     }
@@ -36,13 +36,13 @@ fn delete(model: &mut Model, record: &Record) -> Result<(), RecordFault> {
     }
     rdatas.remove(&compared(record));
     if rdatas.is_empty() {
-        model.remove(&place(record));
+        model.remove(&rrset_key(record));
     }
     Ok(())
 }
 
 fn add(model: &mut Model, record: &Record) -> Result<(), RecordFault> {
-    let (ttl, rdatas) = model.entry(place(record)).or_insert((record.ttl, BTreeSet::new()));
+    let (ttl, rdatas) = model.entry(rrset_key(record)).or_insert((record.ttl, BTreeSet::new()));
     if rdatas.contains(&compared(record)) {
         return Err(RecordFault::Present);
     }
@@ -108,7 +108,7 @@ fn imported(model: &Model) -> ZoneSet {
 
 proptest! {
     #[test]
-    fn changes_do_what_the_model_does(changes in any_changes()) {
+    fn changes_equal_those_of_the_model(changes in any_changes()) {
         let mut set = set_of(APEX, &[soa(APEX, Serial(1))]);
         let mut model = content(&set);
         let mut serial = Serial(1);
@@ -235,7 +235,7 @@ fn a_ttl_changes_with_the_whole_rrset() {
 }
 
 #[test]
-fn an_import_takes_records_as_they_come() {
+fn imports_take_records_in_any_order() {
     let ends = |ttl, last| record("a.example.test.", ttl, Rtype::A, &[192, 0, 2, last]);
     let other = record("b.example.test.", 5, Rtype::TXT, &[1, b'x']);
     let mixed =
@@ -246,7 +246,7 @@ fn an_import_takes_records_as_they_come() {
 }
 
 #[test]
-fn zones_come_go_and_are_staged() {
+fn zones_are_added_removed_and_staged() {
     let mut set = small_set();
     let empty = set.head().state_hash();
     let id = zone_id(APEX);
@@ -332,7 +332,7 @@ fn versions_are_held_dropped_and_rewound() {
 }
 
 #[test]
-fn a_zone_that_goes_counts_as_what_it_had_while_a_version_holds_it() {
+fn removed_zones_are_counted_while_a_version_holds_them() {
     let mut set = set_of("other.test.", &[soa("other.test.", Serial(1))]);
     let id = zone_id(APEX);
     let hashed = |number: u32| {

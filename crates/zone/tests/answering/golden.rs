@@ -1,7 +1,7 @@
 //! Scripts of zones, queries and what is answered: `testdata/*.txt`.
 //!
-//! A script has zones and queries, `#` begins a comment. What is answered stands in lines that begin with `>` behind
-//! each query; `CATAMARAN_REWRITE=1` writes them anew, to be read before they are kept.
+//! A script has zones and queries; `#` begins a comment. The lines after a query that begin with `>` are its answer.
+//! `CATAMARAN_REWRITE=1` rewrites them: read the difference before you commit it.
 //!
 //! ```text
 //!   zone APEX [nsec | nsec3 | optout] [loading | expired]   the records follow, indented: OWNER [TTL] TYPE RDATA

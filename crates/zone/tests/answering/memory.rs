@@ -124,7 +124,7 @@ fn a_name_with_an_address_is_small() {
 /// Budget: 2 KiB a zone beyond its records; here the SOA and the NS are counted with it. One more, and one less, cost
 /// what they cost among few: nothing of the others is written anew.
 #[test]
-fn a_zone_among_very_many_is_small_and_touches_nothing_else() {
+fn adding_one_of_many_zones_needs_little_memory() {
     const COUNT: usize = 100_000;
     let mut set = small_set();
     let add = |set: &mut ZoneSet, numbers: std::ops::Range<usize>| {

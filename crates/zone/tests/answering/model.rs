@@ -161,11 +161,11 @@ impl Model {
             if matches!(step, Step::Data { .. }) {
                 return expected;
             }
-            let target = NameRef::from_octets(&self.names[owner][&rtype][0]).unwrap().to_name();
+            let target = NameRef::from_bytes(&self.names[owner][&rtype][0]).unwrap().to_name();
             let next = if is_redirect {
                 let kept = last.as_bytes().len() - owner.as_bytes().len();
                 let bytes = [&last.as_bytes()[..kept], target.as_bytes()].concat();
-                let Ok(next) = NameRef::from_octets(&bytes).map(NameRef::to_name) else {
+                let Ok(next) = NameRef::from_bytes(&bytes).map(NameRef::to_name) else {
                     expected.rcode = Rcode::YXDOMAIN.0;
                     return expected;
                 };
@@ -189,7 +189,7 @@ impl Model {
 
 /// A label, as on the wire, in front of a name.
 pub(crate) fn under(label: &[u8], name: &Name) -> Name {
-    NameRef::from_octets(&[label, name.as_bytes()].concat()).unwrap().to_name()
+    NameRef::from_bytes(&[label, name.as_bytes()].concat()).unwrap().to_name()
 }
 
 fn lower(rtype: Rtype, rdata: &[u8]) -> Vec<u8> {
@@ -310,7 +310,7 @@ const QTYPES: [Rtype; 6] = [Rtype::A, Rtype::TXT, Rtype::NS, Rtype::DS, Rtype::C
 
 proptest! {
     #[test]
-    fn answers_are_those_of_the_model(
+    fn answers_equal_those_of_the_model(
         drawn in prop::collection::vec(any_record(), 0..25),
         queries in prop::collection::vec(
             (any_name(), prop::sample::select(QTYPES.to_vec())),
@@ -332,7 +332,7 @@ proptest! {
 
 /// While a zone changes its salt it has two chains, and NSEC3PARAM says which is complete (RFC 5155 4).
 #[test]
-fn a_second_chain_of_nsec3_is_stepped_over() {
+fn a_second_nsec3_chain_is_ignored() {
     let owners = ["a", "b.a", "c", "*.c", "x.y.d", "B.b", "e", "f"].map(|owner| name(&format!("{owner}.{APEX}")));
     let drawn = owners.iter().map(|owner| (owner.clone(), Rtype::A, vec![192, 0, 2, 1])).collect();
     let records = zone_of(drawn);
@@ -396,7 +396,7 @@ pub(crate) fn compare(set: &ZoneSet, model: &Model, scheme: Scheme, qname: &Name
 fn glue_holds(model: &Model, expected: &Expected, response: &Response) -> bool {
     const ADDRESSES: [Rtype; 2] = [Rtype::A, Rtype::AAAA];
     let End::Referral { cut } = &expected.end else { return true };
-    let targets = model.names[cut][&Rtype::NS].iter().map(|rdata| NameRef::from_octets(rdata).unwrap().to_name());
+    let targets = model.names[cut][&Rtype::NS].iter().map(|rdata| NameRef::from_bytes(rdata).unwrap().to_name());
     let mut needed = targets.filter(|target| target.as_ref().is_at_or_below(cut.as_ref()));
     let additional = &response.sections[2];
     additional.iter().all(|(_, rtype, _)| ADDRESSES.contains(rtype))

@@ -29,15 +29,15 @@ fn context() -> AnswerContext<'static> {
 }
 
 #[test]
-fn there_is_no_zoneversion_of_no_zone() {
+fn no_zoneversion_without_a_zone() {
     let set = set_of("test.", &[soa("test.", Serial(7))]);
-    let asked = |message: MessageBuilder| message.option(COOKIE, &[7; 8]).option(ZONEVERSION, &[]).build();
+    let with_options = |message: MessageBuilder| message.option(COOKIE, &[7; 8]).option(ZONEVERSION, &[]).build();
     let query = |qname: &str, qtype, qclass| {
         let qname: wire::Name = qname.parse().unwrap();
-        asked(MessageBuilder::new(Header::default()).question(qname.as_ref(), qtype, qclass))
+        with_options(MessageBuilder::new(Header::default()).question(qname.as_ref(), qtype, qclass))
     };
     for (message, kind, has_version) in [
-        (asked(MessageBuilder::new(Header::default())), AnswerKind::CookieOnly, false),
+        (with_options(MessageBuilder::new(Header::default())), AnswerKind::CookieOnly, false),
         (query("id.server.", Rtype::TXT, Class::CH), AnswerKind::Chaos, false),
         (query("version.bind.", Rtype::TXT, Class::CH), AnswerKind::Refused, false),
         (query("elsewhere.", Rtype::A, Class::IN), AnswerKind::Refused, false),
@@ -55,7 +55,7 @@ fn there_is_no_zoneversion_of_no_zone() {
 }
 
 #[test]
-fn a_response_without_records_has_the_options_of_any_other() {
+fn responses_without_records_have_the_usual_options() {
     let query = |message: MessageBuilder| {
         let message =
             [NSID, KEEPALIVE, PADDING, ZONEVERSION].iter().fold(message, |message, &code| message.option(code, &[]));

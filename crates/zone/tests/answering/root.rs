@@ -23,7 +23,7 @@ fn root_zone() -> Option<Vec<Record>> {
     let beside = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
     let path = std::env::var_os("CATAMARAN_DATA").map_or(beside, PathBuf::from).join(FILE);
     let Ok(packed) = std::fs::read(&path) else {
-        eprintln!("skipped: no {}", path.display());
+        skip::data(path.display());
         return None;
     };
     let mut text = Vec::new();

@@ -117,7 +117,7 @@ impl ZoneMap {
             let mut owner = vec![32];
             owner.extend(PARAMS.label(name.as_ref()));
             owner.extend(self.apex.as_bytes());
-            let owner = NameRef::from_octets(&owner).unwrap().to_name();
+            let owner = NameRef::from_bytes(&owner).unwrap().to_name();
             Record { owner, rtype: Rtype::NSEC3, ttl: DENIAL_TTL, rdata: rdata.into() }
         };
         hashed.iter().zip(next).map(make).collect()

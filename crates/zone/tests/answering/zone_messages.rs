@@ -56,9 +56,11 @@ fn messages(file: &[u8]) -> Vec<String> {
     let options = LoadOptions { ttl: Some(60), ..LoadOptions::default() };
     match load(&mut Slice::new(file.to_vec()), Some(&origin), &options) {
         Ok(loaded) if loaded.warnings.is_empty() => vec!["no message".to_owned()],
-        Ok(loaded) => {
-            loaded.warnings.iter().map(|warning| format!("{}: warning: {}", warning.place.line, warning.kind)).collect()
-        }
+        Ok(loaded) => loaded
+            .warnings
+            .iter()
+            .map(|warning| format!("{}: warning: {}", warning.location.line, warning.kind))
+            .collect(),
         Err(errors) => errors.all().iter().map(ToString::to_string).collect(),
     }
 }

@@ -32,7 +32,7 @@ fn records(bytes: &[u8], origin: Option<&str>) -> Option<Vec<Plain>> {
 }
 
 #[test]
-fn what_domain_scans_it_scans_as_we_do() {
+fn both_parsers_agree_where_domain_accepts() {
     let Some(folder) = data() else { return };
     let (mut zones, mut refused) = (0, 0);
     for zone in super::zones::all(&folder) {

@@ -124,7 +124,7 @@ fn rr_types_of_unbound() {
 
 /// What is printed is scanned to the same records: of every zone that scans.
 #[test]
-fn every_zone_printed_again_is_the_same_zone() {
+fn printed_zones_are_read_back() {
     let Some(folder) = data() else { return };
     let (mut zones, mut count) = (0, 0);
     for zone in super::zones::all(&folder) {

@@ -12,7 +12,7 @@ pub(crate) fn data() -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
     let folder = std::env::var_os("CATAMARAN_DATA").map_or(beside, PathBuf::from).join("zones");
     if !folder.is_dir() {
-        eprintln!("skipped: the data folder is not there; set CATAMARAN_DATA");
+        skip::data("the data folder; set CATAMARAN_DATA");
         return None;
     }
     Some(folder)

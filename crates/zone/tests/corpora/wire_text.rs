@@ -4,7 +4,7 @@ use super::support::{data, read, records, unhex};
 use wire::name::NameRef;
 
 #[test]
-fn text_gives_the_bytes_beside_it() {
+fn text_gives_the_listed_bytes() {
     let Some(folder) = data() else { return };
     let pairs = String::from_utf8(read(&folder, "rr-types-wire-and-text.c2.xz")).unwrap();
     let lines: Vec<&str> = pairs.lines().collect();

@@ -84,7 +84,7 @@ fn ours(zone: &Zone) -> String {
             }
             Err(findings) => {
                 let first = &findings.errors()[0];
-                let line = first.place.map_or(String::new(), |place| format!("line {}: ", place.line));
+                let line = first.location.map_or(String::new(), |location| format!("line {}: ", location.line));
                 format!("refused: {line}{first}")
             }
         },
@@ -93,7 +93,7 @@ fn ours(zone: &Zone) -> String {
 
 fn with_first(count: usize, findings: &Findings) -> String {
     let Some(first) = findings.warnings().first() else { return String::new() };
-    let line = first.place.map_or(String::new(), |place| format!("line {}: ", place.line));
+    let line = first.location.map_or(String::new(), |location| format!("line {}: ", location.line));
     format!(", {count} warned of: {line}{first}")
 }
 
@@ -145,7 +145,7 @@ impl Peer {
     }
 
     /// What the peer says of the file `zone` in the folder.
-    fn judge(self, folder: &Path, apex: &str) -> Option<String> {
+    fn run(self, folder: &Path, apex: &str) -> Option<String> {
         let output = self.command(apex).current_dir(folder).env("PATH", path()).output().ok()?;
         let text = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
         let mut lines: Vec<&str> = text.lines().map(message).filter(|line| !is_noise(line)).collect();
@@ -231,7 +231,7 @@ const BEGIN: &str = "<!-- table: written by a test, see above -->\n";
 const END: &str = "<!-- end of table -->\n";
 
 #[test]
-fn every_zone_is_loaded_or_refused_as_the_table_says() {
+fn zones_are_loaded_or_refused_as_listed() {
     let Some(folder) = data() else { return };
     let zones = all(&folder);
     let text = std::fs::read_to_string(document()).expect("docs/reference/zone-files.md is there");
@@ -252,7 +252,7 @@ fn every_zone_is_loaded_or_refused_as_the_table_says() {
 }
 
 #[test]
-fn versions_are_read_from_what_the_peers_say() {
+fn versions_are_read_from_the_output_of_other_servers() {
     assert_eq!(version_in("9.18.49-1~deb12u3-Debian\n").as_deref(), Some("9.18.49"));
     assert_eq!(version_in("kzonecheck (Knot DNS), version 3.2.6\n").as_deref(), Some("3.2.6"));
     assert_eq!(version_in("default 5.\n\t-s <size>\nVersion 4.6.1. Report bugs to").as_deref(), Some("4.6.1"));
@@ -261,7 +261,7 @@ fn versions_are_read_from_what_the_peers_say() {
 }
 
 #[test]
-fn peers_say_of_every_zone_what_the_table_says() {
+fn other_servers_judge_each_zone_as_listed() {
     let Some(data) = data() else { return };
     if std::env::var_os("CATAMARAN_WRITE").is_some() {
         return;
@@ -277,22 +277,23 @@ fn peers_say_of_every_zone_what_the_table_says() {
     let mut differences = String::new();
     for (peer, column) in Peer::ALL.into_iter().zip(2..) {
         if !peer.is_installed() {
-            println!("skipped: {} is not installed", peer.program());
+            skip::peer(peer.program());
             continue;
         }
         let (program, wanted) = head[column].split_once(' ').expect("the head names a program and its version");
         assert_eq!(program, peer.program());
         let version = peer.version().unwrap_or_else(|| "of an unknown version".into());
         if version != wanted {
-            println!("skipped: {program} {version} is not the version of the table ({wanted})");
+            skip::platform(format!("{program} {wanted}, the version of the table, not {version}"));
             continue;
         }
         for (row, zone) in rows.iter().zip(&zones) {
             std::fs::write(folder.join("zone"), &zone.bytes).expect("a temporary file");
-            let says = cell(&peer.judge(&folder, &zone.apex).expect("it is installed"));
-            if row[column] != says {
+            let output = cell(&peer.run(&folder, &zone.apex).expect("it is installed"));
+            if row[column] != output {
                 let (name, program, table) = (&zone.name, peer.program(), row[column]);
-                writeln!(differences, "{name}: {program} says\n  {says}\nand in the table\n  {table}").expect("memory");
+                writeln!(differences, "{name}: {program} says\n  {output}\nand in the table\n  {table}")
+                    .expect("memory");
             }
         }
     }
@@ -313,8 +314,8 @@ fn write_table(zones: &[Zone]) -> String {
         std::fs::write(folder.join("zone"), &zone.bytes).expect("a temporary file");
         write!(table, "| {} | {}", zone.name, cell(&ours(zone))).expect("memory");
         for peer in Peer::ALL {
-            let judgement = peer.judge(&folder, &zone.apex).expect("the peer is installed");
-            write!(table, " | {}", cell(&judgement)).expect("memory");
+            let output = peer.run(&folder, &zone.apex).expect("the peer is installed");
+            write!(table, " | {}", cell(&output)).expect("memory");
         }
         table.push_str(" |\n");
     }

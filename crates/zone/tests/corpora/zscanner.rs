@@ -94,7 +94,7 @@ const NAMES: &str = "any printable character may stand in a name without an esca
 const PIECES: &str = "base64 may be split anywhere (RFC 4034 2.2), as in BIND and NSD";
 
 #[test]
-fn items_are_those_of_knot() {
+fn items_equal_those_of_knot() {
     let Some(folder) = data() else { return };
     let files = read_tar(&folder, "knot-zscanner-even.tar.xz");
     let (mut equal, mut all) = (0, 0);

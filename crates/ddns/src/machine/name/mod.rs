@@ -12,59 +12,25 @@
 
 mod outcomes;
 
+use super::io::{NameError, Notice, Now, Options, Request, Update};
 use super::retry::{Backoff, RateLimiter, Rng};
 use super::servers::Servers;
-use super::{Notice, Now, Options, Request};
 use crate::address::{Addresses, Family, PerFamily};
 use crate::config::NameConfig;
 use crate::limits::{UPDATE_PERIOD_MS, UPDATES_BURST};
 use crate::outcome::{Failure, ObservedRrset, Outcome, Refusal};
 use crate::state::SavedName;
 use std::collections::BTreeSet;
-use wire::Name;
 
 /// The target of one family of a name.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Wanted {
+pub(super) enum FamilyTarget {
     /// Not known yet.
     Unknown,
     /// The records are not managed.
-    Leave,
+    Unmanaged,
     /// These addresses, or none.
-    Set(Addresses),
-}
-
-/// An update of one name. All families are in one message.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Update {
-    /// The name.
-    pub owner: Name,
-    /// TTL of the new records.
-    pub ttl: u32,
-    /// The RRsets to replace. If one is not as expected, none is replaced.
-    pub changes: Vec<Change>,
-}
-
-/// The replacement of one RRset.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Change {
-    /// A or AAAA.
-    pub family: Family,
-    /// The expected RRset, exactly. Empty: the RRset must not exist.
-    pub from: Addresses,
-    /// The new RRset.
-    pub to: Addresses,
-}
-
-/// Why a name is not up to date.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum NameError {
-    /// The name has foreign records.
-    ForeignRecord(ObservedRrset),
-    /// At least one server refused, and none accepted.
-    Refused(Refusal),
-    /// No server answers.
-    Unreachable(Failure),
+    Addresses(Addresses),
 }
 
 /// The status of a name.
@@ -91,7 +57,7 @@ enum Phase {
         token: u64,
         server: usize,
         /// The families to query, and the results so far.
-        left: Vec<Family>,
+        remaining: Vec<Family>,
         observed: PerFamily<Option<ObservedRrset>>,
     },
 }
@@ -100,7 +66,7 @@ enum Phase {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct Origin {
     /// From queries of all families. Otherwise from the saved state, or a guess.
-    is_shown: bool,
+    is_observed: bool,
     /// Foreign records in a query. The update assumes that they come from a wildcard, and that the name has none.
     foreign: Option<ObservedRrset>,
 }
@@ -114,7 +80,7 @@ struct Pause {
 }
 
 /// Read-only context of a task.
-pub(super) struct View<'w> {
+pub(super) struct StatusContext<'w> {
     pub(super) now: Now,
     pub(super) options: &'w Options,
 }
@@ -130,8 +96,8 @@ pub(super) struct Context<'w> {
 }
 
 impl Context<'_> {
-    const fn view(&self) -> View<'_> {
-        View { now: self.now, options: self.options }
+    const fn status_context(&self) -> StatusContext<'_> {
+        StatusContext { now: self.now, options: self.options }
     }
 
     const fn token(&mut self) -> u64 {
@@ -147,7 +113,7 @@ pub(super) struct NameTask {
     pub(super) saved: SavedName,
     /// `saved` must be written before anything is sent.
     pub(super) is_dirty: bool,
-    wanted: PerFamily<Wanted>,
+    targets: PerFamily<FamilyTarget>,
     /// When the records of a family without addresses are removed.
     withdraw_at_ms: PerFamily<Option<u64>>,
     phase: Phase,
@@ -173,7 +139,7 @@ pub(super) struct NameTask {
 }
 
 /// The next step of a task.
-enum Need {
+enum NextStep {
     Nothing,
     Query,
     Update,
@@ -189,7 +155,7 @@ impl NameTask {
             config,
             saved,
             is_dirty: false,
-            wanted: PerFamily { ipv4: Wanted::Unknown, ipv6: Wanted::Unknown },
+            targets: PerFamily { ipv4: FamilyTarget::Unknown, ipv6: FamilyTarget::Unknown },
             withdraw_at_ms: PerFamily::default(),
             phase: Phase::Idle,
             pause: None,
@@ -206,16 +172,16 @@ impl NameTask {
     }
 
     /// Sets the target of a family. Returns whether it changed.
-    pub(super) fn want(&mut self, family: Family, wanted: Wanted, now: Now) -> bool {
-        let is_gone = match &wanted {
-            Wanted::Unknown => None,
-            Wanted::Leave => Some(false),
-            Wanted::Set(addresses) => Some(addresses.is_empty()),
+    pub(super) fn set_target(&mut self, family: Family, target: FamilyTarget, now: Now) -> bool {
+        let is_gone = match &target {
+            FamilyTarget::Unknown => None,
+            FamilyTarget::Unmanaged => Some(false),
+            FamilyTarget::Addresses(addresses) => Some(addresses.is_empty()),
         };
         self.note_gone(family, is_gone, now);
-        let is_news = self.wanted[family] != wanted;
-        self.wanted[family] = wanted;
-        is_news
+        let is_changed = self.targets[family] != target;
+        self.targets[family] = target;
+        is_changed
     }
 
     /// Saves since when the address is gone, for the next process (`--once`).
@@ -239,12 +205,12 @@ impl NameTask {
         };
     }
 
-    pub(super) fn status(&self, context: &View<'_>) -> NameStatus {
+    pub(super) fn status(&self, context: &StatusContext<'_>) -> NameStatus {
         let Some(target) = self.target(context.now) else { return NameStatus::Pending };
         match (&self.phase, &self.pause) {
             (Phase::Idle, Some(pause)) if pause.target == target => NameStatus::Failed(pause.error.clone()),
             (Phase::Idle, _)
-                if matches!(self.need(&target, context), Need::Nothing)
+                if matches!(self.next_step(&target, context), NextStep::Nothing)
                     && self.query_at_ms(&target, context).is_none() =>
             {
                 NameStatus::UpToDate
@@ -254,24 +220,26 @@ impl NameTask {
     }
 
     /// When the task must run again if nothing else happens.
-    pub(super) fn wake_ms(&self, context: &View<'_>) -> Option<u64> {
+    pub(super) fn wake_ms(&self, context: &StatusContext<'_>) -> Option<u64> {
         let now = context.now;
-        let gone =
+        let withdraw_at_ms =
             Family::ALL.into_iter().filter_map(|family| self.withdraw_at_ms[family]).filter(|at| *at > now.ms).min();
-        let Some(target) = self.target(now).filter(|_| matches!(self.phase, Phase::Idle)) else { return gone };
+        let Some(target) = self.target(now).filter(|_| matches!(self.phase, Phase::Idle)) else {
+            return withdraw_at_ms;
+        };
         let paused_until_ms =
             self.pause.as_ref().filter(|pause| pause.target == target).map_or(now.ms, |pause| pause.until_ms);
-        let next = match self.need(&target, context) {
-            Need::Query => Some(paused_until_ms.max(now.ms)),
-            Need::Update => Some(paused_until_ms.max(now.ms).max(self.allowed_at_ms())),
-            Need::Nothing => {
+        let next = match self.next_step(&target, context) {
+            NextStep::Query => Some(paused_until_ms.max(now.ms)),
+            NextStep::Update => Some(paused_until_ms.max(now.ms).max(self.allowed_at_ms())),
+            NextStep::Nothing => {
                 let check = self.check_at_s(&target, context.options.check_period_s);
                 let after_s = check.map(|at_s| at_s.saturating_sub(now.unix_s).max(1));
                 let check_ms = after_s.map(|after_s| now.ms.saturating_add(after_s.saturating_mul(1_000)));
                 self.query_at_ms(&target, context).into_iter().chain(check_ms).min()
             }
         };
-        next.into_iter().chain(gone).min()
+        next.into_iter().chain(withdraw_at_ms).min()
     }
 
     /// Begins the next step if it is due.
@@ -290,23 +258,23 @@ impl NameTask {
             }
             _ => {}
         }
-        let need = self.need(&target, &context.view());
-        match need {
-            Need::Nothing => {
+        let next_step = self.next_step(&target, &context.status_context());
+        match next_step {
+            NextStep::Nothing => {
                 self.pause = None;
                 return None;
             }
-            Need::Update if self.allowed_at_ms() > context.now.ms => return None,
-            Need::Query | Need::Update => {}
+            NextStep::Update if self.allowed_at_ms() > context.now.ms => return None,
+            NextStep::Query | NextStep::Update => {}
         }
         let Some(server) = context.servers.next(&self.tried, context.now) else {
             self.end_round(target, context);
             return None;
         };
-        match need {
-            Need::Nothing => None,
-            Need::Query => self.query(server, &target, context),
-            Need::Update => self.update(server, &target, context),
+        match next_step {
+            NextStep::Nothing => None,
+            NextStep::Query => self.query(server, &target, context),
+            NextStep::Update => self.update(server, &target, context),
         }
     }
 
@@ -322,8 +290,8 @@ impl NameTask {
                 self.handle_updated(server, &update, origin, outcome, context);
                 None
             }
-            Phase::Querying { token: own, server, left, observed } if own == token => {
-                self.handle_observed(server, left, observed, outcome, context)
+            Phase::Querying { token: own, server, remaining, observed } if own == token => {
+                self.handle_observed(server, remaining, observed, outcome, context)
             }
             other => {
                 self.phase = other;
@@ -343,11 +311,11 @@ impl NameTask {
     fn target(&self, now: Now) -> Option<PerFamily<Option<Addresses>>> {
         let mut target = PerFamily::default();
         for family in Family::ALL {
-            target[family] = match &self.wanted[family] {
-                Wanted::Unknown => return None,
-                Wanted::Leave => None,
-                Wanted::Set(_) if self.withdraw_at_ms[family].is_some_and(|at| at > now.ms) => None,
-                Wanted::Set(addresses) => Some(addresses.clone()),
+            target[family] = match &self.targets[family] {
+                FamilyTarget::Unknown => return None,
+                FamilyTarget::Unmanaged => None,
+                FamilyTarget::Addresses(_) if self.withdraw_at_ms[family].is_some_and(|at| at > now.ms) => None,
+                FamilyTarget::Addresses(addresses) => Some(addresses.clone()),
             };
         }
         Some(target)
@@ -363,7 +331,7 @@ impl NameTask {
         if self.is_first() { self.limiter.next_ms() } else { 0 }
     }
 
-    fn need(&self, target: &PerFamily<Option<Addresses>>, context: &View<'_>) -> Need {
+    fn next_step(&self, target: &PerFamily<Option<Addresses>>, context: &StatusContext<'_>) -> NextStep {
         let differs = Family::ALL.into_iter().any(|family| self.differs(family, target));
         let now_s = context.now.unix_s;
         // If the clock was set back, the time is unknown.
@@ -371,28 +339,28 @@ impl NameTask {
         let is_due = || self.check_at_s(target, context.options.check_period_s).is_some_and(is_past);
         let is_in_doubt = || self.query_at_ms(target, context).is_some_and(|at_ms| at_ms <= context.now.ms);
         match () {
-            () if is_all_left(target) => Need::Nothing,
+            () if is_all_unmanaged(target) => NextStep::Nothing,
             () if context.options.is_dry_run => {
                 if differs {
-                    Need::Update
+                    NextStep::Update
                 } else {
-                    Need::Nothing
+                    NextStep::Nothing
                 }
             }
-            () if self.base.is_some() => Need::Update,
-            () if self.must_query || (differs && !self.saved.has_room()) => Need::Query,
+            () if self.base.is_some() => NextStep::Update,
+            () if self.must_query || (differs && !self.saved.has_room()) => NextStep::Query,
             // Also if nothing differs, so that `take_over` does not apply to records that appear days later. Without an
             // address, there is no reason to take over a record.
-            () if self.may_take_over && has_addresses(target) => Need::Query,
-            () if differs => Need::Update,
-            () if is_in_doubt() || is_due() => Need::Query,
-            () => Need::Nothing,
+            () if self.may_take_over && has_addresses(target) => NextStep::Query,
+            () if differs => NextStep::Update,
+            () if is_in_doubt() || is_due() => NextStep::Query,
+            () => NextStep::Nothing,
         }
     }
 
     /// When the name must be queried because of an unknown outcome.
-    fn query_at_ms(&self, target: &PerFamily<Option<Addresses>>, context: &View<'_>) -> Option<u64> {
-        self.doubt_ms.filter(|_| !context.options.is_dry_run && !is_all_left(target))
+    fn query_at_ms(&self, target: &PerFamily<Option<Addresses>>, context: &StatusContext<'_>) -> Option<u64> {
+        self.doubt_ms.filter(|_| !context.options.is_dry_run && !is_all_unmanaged(target))
     }
 
     /// Whether the known records of a family differ from its target.
@@ -409,7 +377,7 @@ impl NameTask {
     }
 
     fn end_round(&mut self, target: PerFamily<Option<Addresses>>, context: &mut Context<'_>) {
-        let failure = self.failure.take().unwrap_or(Failure::Silence);
+        let failure = self.failure.take().unwrap_or(Failure::Timeout);
         let error = self.refusal.map_or(NameError::Unreachable(failure), NameError::Refused);
         let pause_ms = self.backoff.delay_ms(context.rng);
         self.pause_for(pause_ms, error, target, context);
@@ -448,6 +416,6 @@ fn has_addresses(target: &PerFamily<Option<Addresses>>) -> bool {
 }
 
 /// Whether no family is managed.
-fn is_all_left(target: &PerFamily<Option<Addresses>>) -> bool {
+fn is_all_unmanaged(target: &PerFamily<Option<Addresses>>) -> bool {
     Family::ALL.into_iter().all(|family| target[family].is_none())
 }

@@ -1,9 +1,9 @@
 //! Requests for one name, and their outcomes.
 
-use super::super::{Notice, Now, Request};
-use super::{Change, Context, NameError, NameTask, Origin, Phase, Update};
+use super::{Context, NameTask, Origin, Phase};
 use crate::address::{Addresses, Family, PerFamily};
 use crate::limits::{ATTEMPT_LIFE_S, CONFLICT_PAUSE_MS, LATE_MS, RACES_MAX};
+use crate::machine::io::{Change, NameError, Notice, Now, Request, Update};
 use crate::outcome::{Failure, ObservedRrset, Outcome, Refusal};
 use crate::state::Attempt;
 use wire::number::Rcode;
@@ -16,20 +16,20 @@ impl NameTask {
         context: &mut Context<'_>,
     ) -> Option<Request> {
         self.began_ms = context.now.ms;
-        let left = Family::ALL.into_iter().filter(|family| target[*family].is_some()).collect();
-        self.query_next(server, left, PerFamily::default(), context)
+        let remaining = Family::ALL.into_iter().filter(|family| target[*family].is_some()).collect();
+        self.query_next(server, remaining, PerFamily::default(), context)
     }
 
     fn query_next(
         &mut self,
         server: usize,
-        left: Vec<Family>,
+        remaining: Vec<Family>,
         observed: PerFamily<Option<ObservedRrset>>,
         context: &mut Context<'_>,
     ) -> Option<Request> {
-        let family = *left.first()?;
+        let family = *remaining.first()?;
         let token = context.token();
-        self.phase = Phase::Querying { token, server, left, observed };
+        self.phase = Phase::Querying { token, server, remaining, observed };
         Some(Request::Query { token, server, owner: self.config.name.clone(), family })
     }
 
@@ -110,9 +110,9 @@ impl NameTask {
         self.races += 1;
         // The record was changed, so query it again.
         self.must_query = true;
-        if origin.is_shown && rcode == Rcode::NXRRSET {
+        if origin.is_observed && rcode == Rcode::NXRRSET {
             // The query may have matched a wildcard (RFC 4592 2.2.1). Then the name has no records.
-            self.base = Some((PerFamily::default(), Origin { is_shown: false, ..origin }));
+            self.base = Some((PerFamily::default(), Origin { is_observed: false, ..origin }));
         } else if let Some(observed) = origin.foreign {
             self.pause(CONFLICT_PAUSE_MS, NameError::ForeignRecord(observed), context);
         } else if self.races > RACES_MAX {
@@ -124,21 +124,21 @@ impl NameTask {
     pub(super) fn handle_observed(
         &mut self,
         server: usize,
-        mut left: Vec<Family>,
+        mut remaining: Vec<Family>,
         mut observed: PerFamily<Option<ObservedRrset>>,
         outcome: Outcome,
         context: &mut Context<'_>,
     ) -> Option<Request> {
-        let Outcome::Observed(shown) = outcome else {
+        let Outcome::Observed(rrset) = outcome else {
             self.fail(server, outcome, context);
             return None;
         };
         context.servers.worked(server);
-        observed[left.remove(0)] = Some(shown);
-        if left.is_empty() {
+        observed[remaining.remove(0)] = Some(rrset);
+        if remaining.is_empty() {
             self.choose_base(server, &observed, context);
         }
-        self.query_next(server, left, observed, context)
+        self.query_next(server, remaining, observed, context)
     }
 
     /// Chooses what the next update is based on, after all families were queried. Confirms the name if no update is
@@ -151,23 +151,23 @@ impl NameTask {
         let mut ttl = self.config.ttl;
         for family in Family::ALL {
             // The target may have changed since the query. The results are still valid.
-            let (Some(shown), Some(to)) = (&observed[family], &target[family]) else { continue };
-            if shown.is_alias {
+            let (Some(rrset), Some(to)) = (&observed[family], &target[family]) else { continue };
+            if rrset.is_alias {
                 self.must_query = true;
-                return self.pause(CONFLICT_PAUSE_MS, NameError::ForeignRecord(shown.clone()), context);
+                return self.pause(CONFLICT_PAUSE_MS, NameError::ForeignRecord(rrset.clone()), context);
             }
-            let is_own = shown.addresses == *to || self.saved.is_own(family, &shown.addresses);
-            if is_own || may_take_over || shown.addresses.is_empty() {
-                base[family] = shown.addresses.clone();
-                self.saved.confirmed[family] = shown.addresses.clone();
-                ttl = shown.ttl.filter(|theirs| *theirs != self.config.ttl).unwrap_or(ttl);
+            let is_own = rrset.addresses == *to || self.saved.is_own(family, &rrset.addresses);
+            if is_own || may_take_over || rrset.addresses.is_empty() {
+                base[family] = rrset.addresses.clone();
+                self.saved.confirmed[family] = rrset.addresses.clone();
+                ttl = rrset.ttl.filter(|observed_ttl| *observed_ttl != self.config.ttl).unwrap_or(ttl);
             } else {
                 // RFC 4592: queries match a wildcard, but prerequisites do not. If there is no wildcard, the record is
                 // foreign, and the prerequisite fails.
                 base[family] = Addresses::new();
                 match to.is_empty() {
                     true => self.saved.confirmed[family] = Addresses::new(),
-                    false => foreign = Some(shown.clone()),
+                    false => foreign = Some(rrset.clone()),
                 }
             }
         }
@@ -178,16 +178,16 @@ impl NameTask {
         self.reconsider_doubt(context.now);
         self.must_query = false;
         if foreign.is_none() && !Family::ALL.into_iter().any(|family| self.differs(family, &target)) {
-            self.settle();
+            self.reset_failures();
             context.notices.push(Notice::Confirmed { server, name: self.config.name.clone() });
         } else if self.saved.has_room() {
-            self.base = Some((base, Origin { is_shown: true, foreign }));
+            self.base = Some((base, Origin { is_observed: true, foreign }));
         } else {
             // Too many updates may still take effect. With one more, own and foreign records could no longer be
             // distinguished.
             let oldest = self.saved.attempts.iter().map(|attempt| attempt.sent_at_s).min().unwrap_or_default();
             let pause_s = oldest.saturating_add(ATTEMPT_LIFE_S).saturating_sub(context.now.unix_s).min(ATTEMPT_LIFE_S);
-            self.pause(pause_s * 1_000, NameError::Unreachable(Failure::Silence), context);
+            self.pause(pause_s * 1_000, NameError::Unreachable(Failure::Timeout), context);
         }
     }
 
@@ -203,7 +203,7 @@ impl NameTask {
         self.reconsider_doubt(now);
         self.must_query = false;
         self.may_take_over = false;
-        self.settle();
+        self.reset_failures();
     }
 
     /// Called at the end of a request that found out the record's contents. The contents are final if no update with an
@@ -220,7 +220,7 @@ impl NameTask {
         self.late_ms.is_some_and(|late_ms| late_ms <= self.began_ms)
     }
 
-    fn settle(&mut self) {
+    fn reset_failures(&mut self) {
         self.pause = None;
         self.backoff.reset();
         self.begin_round();

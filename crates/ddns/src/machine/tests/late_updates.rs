@@ -4,27 +4,27 @@ use super::*;
 
 #[test]
 fn a_lost_response_is_resolved_by_a_query() {
-    let mut lab = Lab::new(2);
-    lab.modes[0] = ServerMode::LosesResponses;
-    lab.set_addresses(&["192.0.2.1"]);
+    let mut simulation = Simulation::new(2);
+    simulation.modes[0] = ServerMode::LosesResponses;
+    simulation.set_addresses(&["192.0.2.1"]);
     // The second server got prerequisites that no longer held. A query then returned the record.
-    assert_eq!((lab.updates.len(), lab.queries, lab.status()), (2, 1, NameStatus::UpToDate));
-    assert_eq!(lab.has(Family::V4), ["192.0.2.1"]);
+    assert_eq!((simulation.updates.len(), simulation.queries, simulation.status()), (2, 1, NameStatus::UpToDate));
+    assert_eq!(simulation.has(Family::V4), ["192.0.2.1"]);
 }
 
 #[test]
 fn an_address_change_during_an_unknown_outcome_replaces_own_records() {
-    let mut lab = Lab::new(1);
-    lab.set_addresses(&["192.0.2.1"]);
-    lab.modes[0] = ServerMode::LosesResponses;
-    lab.set_addresses(&["192.0.2.2"]);
-    lab.pass(300);
-    lab.restart();
-    lab.set_addresses(&["192.0.2.3"]);
-    lab.pass(300);
-    lab.modes[0] = ServerMode::Works;
-    lab.pass(700_000);
-    assert_eq!((lab.has(Family::V4), lab.status()), (vec!["192.0.2.3".into()], NameStatus::UpToDate));
+    let mut simulation = Simulation::new(1);
+    simulation.set_addresses(&["192.0.2.1"]);
+    simulation.modes[0] = ServerMode::LosesResponses;
+    simulation.set_addresses(&["192.0.2.2"]);
+    simulation.advance_time(300);
+    simulation.restart();
+    simulation.set_addresses(&["192.0.2.3"]);
+    simulation.advance_time(300);
+    simulation.modes[0] = ServerMode::Works;
+    simulation.advance_time(700_000);
+    assert_eq!((simulation.has(Family::V4), simulation.status()), (vec!["192.0.2.3".into()], NameStatus::UpToDate));
 }
 
 /// A server delays an update from one address to another. The first address comes back, and a query shows that the
@@ -32,28 +32,28 @@ fn an_address_change_during_an_unknown_outcome_replaces_own_records() {
 #[test]
 fn a_late_update_is_detected_soon() {
     for is_restarted in [false, true] {
-        let mut lab = Lab::new(1);
-        lab.set_addresses(&["192.0.2.1"]);
-        lab.pass(10_000);
-        lab.modes[0] = ServerMode::Delays;
-        lab.set_addresses(&["192.0.2.2"]);
-        lab.pass(300);
-        assert_eq!(lab.delayed.len(), 1);
-        lab.modes[0] = ServerMode::Works;
-        lab.set_addresses(&["192.0.2.1"]);
-        lab.pass(1_000);
-        assert!(lab.queries > 0 && lab.has(Family::V4) == ["192.0.2.1"]);
-        assert_eq!(lab.status(), NameStatus::Pending, "the outcome of an update is unknown");
+        let mut simulation = Simulation::new(1);
+        simulation.set_addresses(&["192.0.2.1"]);
+        simulation.advance_time(10_000);
+        simulation.modes[0] = ServerMode::Delays;
+        simulation.set_addresses(&["192.0.2.2"]);
+        simulation.advance_time(300);
+        assert_eq!(simulation.delayed.len(), 1);
+        simulation.modes[0] = ServerMode::Works;
+        simulation.set_addresses(&["192.0.2.1"]);
+        simulation.advance_time(1_000);
+        assert!(simulation.queries > 0 && simulation.has(Family::V4) == ["192.0.2.1"]);
+        assert_eq!(simulation.status(), NameStatus::Pending, "the outcome of an update is unknown");
         if is_restarted {
-            lab.restart();
+            simulation.restart();
         }
-        lab.pass(1_500);
-        assert_eq!(lab.has(Family::V4), ["192.0.2.2"], "the delayed update was applied");
-        lab.pass(LATE_MS);
-        assert_eq!((lab.has(Family::V4), lab.status()), (vec!["192.0.2.1".into()], NameStatus::UpToDate));
-        let looks = lab.queries;
-        lab.pass(100_000);
-        assert_eq!(lab.queries, looks, "all outcomes are known");
+        simulation.advance_time(1_500);
+        assert_eq!(simulation.has(Family::V4), ["192.0.2.2"], "the delayed update was applied");
+        simulation.advance_time(LATE_MS);
+        assert_eq!((simulation.has(Family::V4), simulation.status()), (vec!["192.0.2.1".into()], NameStatus::UpToDate));
+        let queries_before = simulation.queries;
+        simulation.advance_time(100_000);
+        assert_eq!(simulation.queries, queries_before, "all outcomes are known");
     }
 }
 
@@ -61,40 +61,40 @@ fn a_late_update_is_detected_soon() {
 /// replaces.
 #[test]
 fn a_late_update_after_others_is_detected_soon() {
-    let mut lab = Lab::new(2);
-    lab.set_addresses(&["192.0.2.1"]);
-    lab.pass(10_000);
-    lab.modes[0] = ServerMode::Delays;
-    lab.modes[1] = ServerMode::Unreachable;
-    lab.set_addresses(&["192.0.2.2"]);
-    lab.pass(300);
-    lab.modes = vec![ServerMode::Works; 2];
+    let mut simulation = Simulation::new(2);
+    simulation.set_addresses(&["192.0.2.1"]);
+    simulation.advance_time(10_000);
+    simulation.modes[0] = ServerMode::Delays;
+    simulation.modes[1] = ServerMode::Unreachable;
+    simulation.set_addresses(&["192.0.2.2"]);
+    simulation.advance_time(300);
+    simulation.modes = vec![ServerMode::Works; 2];
     for address in ["192.0.2.3", "192.0.2.1"] {
-        lab.set_addresses(&[address]);
-        lab.pass(500);
-        assert_eq!(lab.has(Family::V4), [address]);
+        simulation.set_addresses(&[address]);
+        simulation.advance_time(500);
+        assert_eq!(simulation.has(Family::V4), [address]);
     }
-    lab.pass(1_500);
-    assert_eq!(lab.has(Family::V4), ["192.0.2.2"], "the delayed update was applied");
-    lab.pass(LATE_MS);
-    assert_eq!((lab.has(Family::V4), lab.status()), (vec!["192.0.2.1".into()], NameStatus::UpToDate));
+    simulation.advance_time(1_500);
+    assert_eq!(simulation.has(Family::V4), ["192.0.2.2"], "the delayed update was applied");
+    simulation.advance_time(LATE_MS);
+    assert_eq!((simulation.has(Family::V4), simulation.status()), (vec!["192.0.2.1".into()], NameStatus::UpToDate));
 }
 
 /// One server delays an update that another server applies at once. Then the address comes back.
 #[test]
 fn a_late_repeat_of_an_update_is_detected_soon_and_is_own() {
-    let mut lab = Lab::new(2);
-    lab.set_addresses(&["192.0.2.1"]);
-    lab.pass(10_000);
-    lab.modes[0] = ServerMode::Delays;
+    let mut simulation = Simulation::new(2);
+    simulation.set_addresses(&["192.0.2.1"]);
+    simulation.advance_time(10_000);
+    simulation.modes[0] = ServerMode::Delays;
     for address in ["192.0.2.2", "192.0.2.1"] {
-        lab.set_addresses(&[address]);
-        lab.pass(500);
-        assert_eq!(lab.has(Family::V4), [address]);
+        simulation.set_addresses(&[address]);
+        simulation.advance_time(500);
+        assert_eq!(simulation.has(Family::V4), [address]);
     }
-    lab.modes[0] = ServerMode::Works;
-    lab.pass(2_000);
-    assert_eq!(lab.has(Family::V4), ["192.0.2.2"], "the delayed update was applied");
-    lab.pass(LATE_MS);
-    assert_eq!((lab.has(Family::V4), lab.status()), (vec!["192.0.2.1".into()], NameStatus::UpToDate));
+    simulation.modes[0] = ServerMode::Works;
+    simulation.advance_time(2_000);
+    assert_eq!(simulation.has(Family::V4), ["192.0.2.2"], "the delayed update was applied");
+    simulation.advance_time(LATE_MS);
+    assert_eq!((simulation.has(Family::V4), simulation.status()), (vec!["192.0.2.1".into()], NameStatus::UpToDate));
 }

@@ -37,7 +37,7 @@ enum ServerMode {
 }
 
 /// The machine, the zone that its servers share, and the clock.
-struct Lab {
+struct Simulation {
     config: Config,
     machine: Machine,
     now: Now,
@@ -49,7 +49,7 @@ struct Lab {
     after_query: Option<Addresses>,
     modes: Vec<ServerMode>,
     /// The saved state on disk.
-    disk: Saved,
+    disk: SavedState,
     interfaces: Vec<InterfaceAddress>,
     /// Updates that reached a server: the time, the server and the update.
     updates: Vec<(u64, usize, Update)>,
@@ -60,7 +60,7 @@ struct Lab {
     take_over: bool,
 }
 
-impl Lab {
+impl Simulation {
     fn new(servers: usize) -> Self {
         Self::with("", servers)
     }
@@ -73,7 +73,7 @@ impl Lab {
             names.join(", ")
         );
         let config = Config::parse(&text).unwrap();
-        let disk = Saved::new("example.test.");
+        let disk = SavedState::new("example.test.");
         Self {
             machine: Machine::new(&config, disk.clone(), options(false)),
             config,
@@ -95,7 +95,7 @@ impl Lab {
 
     /// Kills the process, and starts it again with the state on disk.
     fn restart(&mut self) {
-        let disk = Saved::parse(&self.disk.to_bytes(), "example.test.").unwrap();
+        let disk = SavedState::parse(&self.disk.to_bytes(), "example.test.").unwrap();
         self.machine = Machine::new(&self.config, disk, options(self.take_over));
         self.machine.handle_interfaces(self.interfaces.clone(), self.now);
         self.act();
@@ -135,9 +135,9 @@ impl Lab {
     fn serve(&mut self, request: &Request) -> (u64, Outcome) {
         let (Request::Update { token, server, .. } | Request::Query { token, server, .. }) = request;
         let mode = self.modes[*server];
-        let silence = Outcome::Unreachable(Failure::Silence);
+        let timeout = Outcome::Unreachable(Failure::Timeout);
         match mode {
-            ServerMode::Unreachable => return (*token, silence),
+            ServerMode::Unreachable => return (*token, timeout),
             ServerMode::Fails => return (*token, Outcome::Unreachable(Failure::Rcode(Rcode::SERVFAIL))),
             ServerMode::Refuses => return (*token, Outcome::Refused(Refusal::Rcode(Rcode::REFUSED))),
             ServerMode::Works | ServerMode::LosesResponses | ServerMode::Delays => {}
@@ -154,25 +154,25 @@ impl Lab {
                 self.updates.push((self.now.ms, *server, update.clone()));
                 if mode == ServerMode::Delays {
                     self.delayed.push((self.now.ms + DELAY_MS, update.clone()));
-                    return (*token, silence);
+                    return (*token, timeout);
                 }
                 self.apply(update)
             }
             Request::Query { family, .. } => {
                 self.queries += 1;
-                let (addresses, ttl) = self.shows(*family);
-                if let Some(theirs) = self.after_query.take() {
-                    self.zone.ipv4 = (theirs, 300);
+                let (addresses, ttl) = self.published(*family);
+                if let Some(foreign) = self.after_query.take() {
+                    self.zone.ipv4 = (foreign, 300);
                 }
                 let ttl = (!addresses.is_empty()).then_some(ttl);
                 Outcome::Observed(ObservedRrset { addresses, ttl, is_alias: self.is_alias })
             }
         };
-        (*token, if mode == ServerMode::LosesResponses { silence } else { outcome })
+        (*token, if mode == ServerMode::LosesResponses { timeout } else { outcome })
     }
 
     /// The answer to a query. RFC 4592 2.2.1: a wildcard matches only if the name has no records of any type.
-    fn shows(&self, family: Family) -> (Addresses, u32) {
+    fn published(&self, family: Family) -> (Addresses, u32) {
         let exists = Family::ALL.into_iter().any(|family| !self.zone[family].0.is_empty());
         if exists {
             return self.zone[family].clone();
@@ -183,10 +183,10 @@ impl Lab {
     /// RFC 2136 3.2 and 3.4.
     fn apply(&mut self, update: &Update) -> Outcome {
         for change in &update.changes {
-            let there = &self.zone[change.family].0;
-            match (change.from.is_empty(), there.is_empty()) {
+            let records = &self.zone[change.family].0;
+            match (change.from.is_empty(), records.is_empty()) {
                 (true, false) => return Outcome::Prerequisite(Rcode::YXRRSET),
-                (false, _) if *there != change.from => return Outcome::Prerequisite(Rcode::NXRRSET),
+                (false, _) if *records != change.from => return Outcome::Prerequisite(Rcode::NXRRSET),
                 _ => {}
             }
         }
@@ -200,10 +200,10 @@ impl Lab {
     }
 
     /// Lets time pass, and wakes the machine when it asks for that.
-    fn pass(&mut self, ms: u64) {
+    fn advance_time(&mut self, ms: u64) {
         let end = self.now.ms + ms;
         for steps in 0.. {
-            assert!(steps < 10_000, "the machine asks to be woken without end");
+            assert!(steps < 10_000, "the machine asks for wake-ups without end");
             let wake = self.machine.wake_ms(self.now).unwrap_or(u64::MAX).max(self.now.ms);
             let delayed = self.delayed.iter().map(|(at, _)| *at).min().unwrap_or(u64::MAX);
             let next = wake.min(delayed).min(end);

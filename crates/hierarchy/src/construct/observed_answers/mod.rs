@@ -1,10 +1,10 @@
-//! What the servers of a trace answered, and whether a resolver that asks them answers the same.
+//! The answers of the servers in a trace, and whether a resolver that asks them gives the same answers.
 //!
-//! A server answers as far as its zones go; a resolver follows an alias to the next. So what is said of a question is
-//! put together from what servers said of each name on the way. Where they said several things, at different times or
+//! A server answers only from its own zones; a resolver follows an alias to the next zone. So the answer to a question
+//! is combined from what servers said about each name on the way. If they said different things, at different times or
 //! to different clients, each of them is right.
 
-use super::response::{LeftOut, Response, Shape, is_below};
+use super::response::{Response, ResponseKind, SkipReason, is_below};
 use super::rrset::{self, Rrset, target_of};
 use crate::limits::{ALIAS_STEPS_MAX, ALIASES_MAX, FINDINGS_LISTED_MAX, OBSERVED_BYTES_MAX, OBSERVED_OUTCOMES_MAX};
 use serde::Serialize;
@@ -20,102 +20,102 @@ use wire::rdata::rdata_lowercase;
 pub struct Question {
     /// In lower case.
     pub name: Name,
-    /// One that zones hold.
+    /// A type that zones contain.
     pub rtype: Rtype,
 }
 
-/// What servers said. To be shown every message; then asked.
+/// The observed answers. It must see every message before it is queried.
 #[derive(Default)]
 pub struct ObservedAnswers {
     answers: BTreeMap<Question, BTreeSet<Outcome>>,
-    /// Messages that are no answers, by what they are.
+    /// Number of messages that are not answers, by kind.
     pub left_out: BTreeMap<&'static str, u64>,
     bytes: usize,
 }
 
-/// RCODE and records of an answer; TTLs, signatures, and the order of records are no part of it.
+/// RCODE and records of an answer, without TTLs, signatures and order.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Outcome {
     rcode: Rcode,
-    /// Owner, type and rdata, all without case where case does not count.
+    /// Owner, type and rdata, in lower case where case does not count.
     records: BTreeSet<(Name, Rtype, Box<[u8]>)>,
-    /// The last alias leads to what is said here, and not on.
+    /// Whether the answer ends here: its last alias is not followed.
     is_end: bool,
 }
 
-/// An answer of a resolver beside what servers said.
+/// A resolver's answer compared with those of the servers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// The same.
     Same,
-    /// The same as one of several things that servers said.
+    /// The same as one of several answers of the servers.
     OneOfSeveral,
-    /// The same as far as the trace goes: its last alias leads to a name that no server was asked for.
+    /// The same as far as the trace goes: the last alias leads to a name that was not asked in the trace.
     AsFar,
-    /// An alias leads to a name that no server was asked for, and the resolver found nobody who has it.
+    /// An alias leads to a name that was not asked in the trace, and the resolver found no server for it.
     Beyond,
-    /// Another one.
+    /// A different answer.
     Other,
 }
 
-/// What comparing came to.
+/// The result of all comparisons.
 #[derive(Clone, Default, Debug, Serialize)]
 pub struct Fidelity {
-    /// Questions that were asked.
+    /// Number of questions.
     pub questions: u64,
-    /// Answered as the servers did, as sets, TTLs apart.
+    /// Same answers, as sets and without TTLs.
     pub same: u64,
-    /// Answered as one of several things that servers said.
+    /// The same as one of several answers of the servers.
     pub one_of_several: u64,
     /// The same as far as the trace goes: an alias leads out of it.
     pub as_far: u64,
-    /// An alias leads out of the trace, and there is nobody.
+    /// An alias leads out of the trace, and no server was found.
     pub beyond: u64,
-    /// Answered otherwise.
+    /// Different answers.
     pub other: u64,
-    /// The first of those.
-    pub others: Vec<Other>,
-    /// The first of the questions that servers answered in several ways.
-    pub several: Vec<Several>,
-    /// Messages of the traces that are no answers, by what they are.
+    /// The first of the different answers.
+    pub others: Vec<ResolverMismatch>,
+    /// The first questions with several answers.
+    pub several: Vec<SeveralAnswers>,
+    /// Number of messages in the traces that are not answers, by kind.
     pub left_out: BTreeMap<&'static str, u64>,
 }
 
-/// A question that a resolver answered otherwise.
+/// A question to which the resolver gave a different answer.
 #[derive(Clone, Debug, Serialize)]
-pub struct Other {
+pub struct ResolverMismatch {
     /// Name and type.
     pub question: String,
-    /// What servers said.
+    /// The answers of the servers.
     pub servers: Vec<String>,
-    /// What the resolver said.
+    /// The answer of the resolver.
     pub resolver: String,
 }
 
-/// A question that servers answered in several ways.
+/// A question with several answers in the trace.
 #[derive(Clone, Debug, Serialize)]
-pub struct Several {
+pub struct SeveralAnswers {
     /// Name and type.
     pub question: String,
-    /// What they said.
+    /// These answers.
     pub servers: Vec<String>,
 }
 
 impl ObservedAnswers {
-    /// Looks at a message of a server.
+    /// Adds a message of a server.
     pub fn add(&mut self, bytes: &[u8]) {
-        let taken = match Response::read(bytes) {
+        let result = match Response::read(bytes) {
             Ok(response) => self.take(&response),
-            Err(LeftOut::Query) => Ok(()),
-            Err(why) => Err(why.meaning()),
+            Err(SkipReason::Query) => Ok(()),
+            Err(reason) => Err(reason.meaning()),
         };
-        if let Err(why) = taken {
-            *self.left_out.entry(why).or_default() += 1;
+        if let Err(reason) = result {
+            *self.left_out.entry(reason).or_default() += 1;
         }
     }
 
     fn take(&mut self, response: &Response) -> Result<(), &'static str> {
-        if matches!(response.shape, Shape::Referral(_)) {
+        if matches!(response.kind, ResponseKind::Referral(_)) {
             return Err("that refer to other servers");
         }
         if response.truncated {
@@ -126,17 +126,19 @@ impl ObservedAnswers {
         }
         let soa = response.find(Section::Authority, Rtype::SOA);
         if response.qtype == Rtype::DS && soa.is_some_and(|soa| soa.owner == response.qname) {
-            // RFC 4035 3.1.4.1: DS is the parent's; what a server of the child denies nobody is sent to.
+            // RFC 4035 3.1.4.1: DS is data of the parent. No resolver is referred to the child for it.
             return Err("of a zone about its own DS, which the zone above has");
         }
         let outcome = Outcome::of_server(response, soa);
         let size = outcome.bytes();
         let question = Question { name: response.qname.clone(), rtype: response.qtype };
-        let ways = self.answers.get(&question);
-        if ways.is_some_and(|ways| ways.contains(&outcome)) {
+        let outcomes = self.answers.get(&question);
+        if outcomes.is_some_and(|outcomes| outcomes.contains(&outcome)) {
             return Ok(());
         }
-        if self.bytes + size > OBSERVED_BYTES_MAX || ways.is_some_and(|ways| ways.len() >= OBSERVED_OUTCOMES_MAX) {
+        if self.bytes + size > OBSERVED_BYTES_MAX
+            || outcomes.is_some_and(|outcomes| outcomes.len() >= OBSERVED_OUTCOMES_MAX)
+        {
             return Err("beyond the bounds: too many questions, or answers to one");
         }
         self.bytes += size;
@@ -144,36 +146,36 @@ impl ObservedAnswers {
         Ok(())
     }
 
-    /// What was answered, in canonical order.
+    /// The questions that were answered, in canonical order.
     pub fn questions(&self) -> impl ExactSizeIterator<Item = &Question> {
         self.answers.keys()
     }
 
-    /// Everything that is a right answer to a question.
-    fn ways(&self, question: &Question) -> BTreeSet<Outcome> {
+    /// All right answers to a question.
+    fn outcomes(&self, question: &Question) -> BTreeSet<Outcome> {
         let mut steps = ALIAS_STEPS_MAX;
-        self.ways_after(question, &mut Vec::new(), &mut steps)
+        self.outcomes_after(question, &mut Vec::new(), &mut steps)
     }
 
-    /// The same, of a name that aliases of these names lead to.
-    fn ways_after(&self, question: &Question, before: &mut Vec<Name>, steps: &mut usize) -> BTreeSet<Outcome> {
-        let mut ways = BTreeSet::new();
+    /// The same for a name that the aliases in `before` lead to.
+    fn outcomes_after(&self, question: &Question, before: &mut Vec<Name>, steps: &mut usize) -> BTreeSet<Outcome> {
+        let mut outcomes = BTreeSet::new();
         before.push(question.name.clone());
         for outcome in self.answers.get(question).into_iter().flatten() {
             *steps = steps.saturating_sub(1);
             let on = Question { name: outcome.last(question), rtype: question.rtype };
             let leads_on = !before.contains(&on.name) && before.len() < ALIASES_MAX && *steps > 0;
-            let further = if leads_on { self.ways_after(&on, before, steps) } else { BTreeSet::new() };
+            let further = if leads_on { self.outcomes_after(&on, before, steps) } else { BTreeSet::new() };
             if outcome.is_end || further.is_empty() {
-                ways.insert(outcome.clone());
+                outcomes.insert(outcome.clone());
             }
-            ways.extend(further.into_iter().map(|further| outcome.followed_by(further, &on.name)));
-            while ways.len() > OBSERVED_OUTCOMES_MAX {
-                ways.pop_last();
+            outcomes.extend(further.into_iter().map(|further| outcome.followed_by(further, &on.name)));
+            while outcomes.len() > OBSERVED_OUTCOMES_MAX {
+                outcomes.pop_last();
             }
         }
         before.pop();
-        ways
+        outcomes
     }
 }
 
@@ -215,7 +217,7 @@ impl Outcome {
         last
     }
 
-    /// Its aliases, and what is said of the name that they lead to.
+    /// Its aliases, followed by the answer for the name that they lead to.
     fn followed_by(&self, further: Self, last: &Name) -> Self {
         let aliases = self.records.iter().filter(|(owner, ..)| owner != last);
         Self { records: aliases.cloned().chain(further.records).collect(), ..further }
@@ -227,7 +229,7 @@ impl Outcome {
     }
 }
 
-/// What a record takes beside its data.
+/// Memory of a record besides its data.
 const RECORD_BYTES: usize = 96;
 
 fn records_of(rrset: &Rrset) -> impl Iterator<Item = (Name, Rtype, Box<[u8]>)> {
@@ -239,11 +241,11 @@ fn records_of(rrset: &Rrset) -> impl Iterator<Item = (Name, Rtype, Box<[u8]>)> {
 }
 
 impl Fidelity {
-    /// Compares what a resolver answered, if it did, with what servers said.
+    /// Compares the answer of a resolver, if there is one, with those of the servers.
     pub fn judge(&mut self, observed: &ObservedAnswers, question: &Question, answer: Option<&[u8]>) -> Verdict {
-        let ways = observed.ways(question);
+        let outcomes = observed.outcomes(question);
         let found = answer.and_then(|bytes| Message::parse(bytes).ok()).map(|message| Outcome::of_resolver(&message));
-        let verdict = verdict(&ways, found.as_ref());
+        let verdict = verdict(&outcomes, found.as_ref());
         self.questions += 1;
         let count = match verdict {
             Verdict::Same => &mut self.same,
@@ -253,27 +255,32 @@ impl Fidelity {
             Verdict::Other => &mut self.other,
         };
         *count += 1;
-        let servers = || ways.iter().map(Outcome::to_string).collect();
-        if ways.len() > 1 && self.several.len() < FINDINGS_LISTED_MAX {
-            self.several.push(Several { question: question.to_string(), servers: servers() });
+        let servers = || outcomes.iter().map(Outcome::to_string).collect();
+        if outcomes.len() > 1 && self.several.len() < FINDINGS_LISTED_MAX {
+            self.several.push(SeveralAnswers { question: question.to_string(), servers: servers() });
         }
         if verdict == Verdict::Other && self.others.len() < FINDINGS_LISTED_MAX {
             let resolver = found.map_or_else(|| "no answer".to_owned(), |found| found.to_string());
-            self.others.push(Other { question: question.to_string(), servers: servers(), resolver });
+            self.others.push(ResolverMismatch { question: question.to_string(), servers: servers(), resolver });
         }
         verdict
     }
 }
 
-fn verdict(ways: &BTreeSet<Outcome>, found: Option<&Outcome>) -> Verdict {
+fn verdict(outcomes: &BTreeSet<Outcome>, found: Option<&Outcome>) -> Verdict {
     let Some(found) = found else { return Verdict::Other };
-    if ways.iter().any(|way| way.is_end && (way.rcode, &way.records) == (found.rcode, &found.records)) {
-        return if ways.len() == 1 { Verdict::Same } else { Verdict::OneOfSeveral };
+    if outcomes
+        .iter()
+        .any(|expected| expected.is_end && (expected.rcode, &expected.records) == (found.rcode, &found.records))
+    {
+        return if outcomes.len() == 1 { Verdict::Same } else { Verdict::OneOfSeveral };
     }
-    let mut open = ways.iter().filter(|way| !way.is_end);
+    let mut open = outcomes.iter().filter(|expected| !expected.is_end);
     match found.rcode {
         Rcode::SERVFAIL if open.next().is_some() => Verdict::Beyond,
-        Rcode::NOERROR | Rcode::NXDOMAIN if open.any(|way| way.records.is_subset(&found.records)) => Verdict::AsFar,
+        Rcode::NOERROR | Rcode::NXDOMAIN if open.any(|expected| expected.records.is_subset(&found.records)) => {
+            Verdict::AsFar
+        }
         _ => Verdict::Other,
     }
 }
@@ -289,7 +296,7 @@ impl fmt::Display for Question {
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.rcode.mnemonic() {
-            Some(word) => f.write_str(word)?,
+            Some(mnemonic) => f.write_str(mnemonic)?,
             None => write!(f, "RCODE {}", self.rcode.0)?,
         }
         for (owner, rtype, rdata) in &self.records {

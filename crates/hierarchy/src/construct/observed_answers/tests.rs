@@ -1,4 +1,4 @@
-//! What comes of answers of a resolver beside those of servers.
+//! Compares answers of a resolver with those of servers.
 
 use super::*;
 use wire::builder::MessageBuilder;
@@ -31,8 +31,8 @@ fn servfail(name: &str) -> Vec<u8> {
     response(name, Rtype::A, Rcode::SERVFAIL, &[])
 }
 
-/// What servers said, the name that a resolver is asked for, its answer, and what comes of that.
-fn judged(observed: &[Vec<u8>], name: &str, answer: Option<&[u8]>) -> (Verdict, Fidelity) {
+/// Takes the servers' answers, the question and the resolver's answer. Returns the verdict.
+fn compared(observed: &[Vec<u8>], name: &str, answer: Option<&[u8]>) -> (Verdict, Fidelity) {
     let mut all = ObservedAnswers::default();
     observed.iter().for_each(|bytes| all.add(bytes));
     let mut fidelity = Fidelity::default();
@@ -41,7 +41,7 @@ fn judged(observed: &[Vec<u8>], name: &str, answer: Option<&[u8]>) -> (Verdict, 
 }
 
 #[test]
-fn answers_are_the_same_as_sets_without_case_and_ttl() {
+fn answers_are_compared_as_sets_without_case_and_ttl() {
     let observed =
         |records: &[(Section, &str, Rtype, &str)]| response("www.example.", Rtype::A, Rcode::NOERROR, records);
     let (one, two) = (
@@ -50,60 +50,60 @@ fn answers_are_the_same_as_sets_without_case_and_ttl() {
     );
     let servers = [observed(&[one, two])];
     let reversed = observed(&[two, one]);
-    assert_eq!(judged(&servers, "www.example.", Some(&reversed)).0, Verdict::Same);
+    assert_eq!(compared(&servers, "www.example.", Some(&reversed)).0, Verdict::Same);
     for other in [observed(&[one]), observed(&[]), servfail("www.example.")] {
-        let (verdict, fidelity) = judged(&servers, "www.example.", Some(&other));
+        let (verdict, fidelity) = compared(&servers, "www.example.", Some(&other));
         assert_eq!((verdict, fidelity.other, fidelity.others.len()), (Verdict::Other, 1, 1));
         assert_eq!(fidelity.others[0].servers, ["NOERROR; www.example. A 192.0.2.1; www.example. A 192.0.2.2"]);
     }
-    let (verdict, fidelity) = judged(&servers, "www.example.", None);
+    let (verdict, fidelity) = compared(&servers, "www.example.", None);
     assert_eq!((verdict, fidelity.others[0].resolver.as_str()), (Verdict::Other, "no answer"));
 }
 
 #[test]
-fn any_of_several_answers_is_right_and_the_name_is_told() {
+fn several_observed_answers_are_accepted_and_reported() {
     let servers = [address("www.example.", "192.0.2.1"), address("www.example.", "192.0.2.2")];
     for (found, expected) in
         [("192.0.2.1", Verdict::OneOfSeveral), ("192.0.2.2", Verdict::OneOfSeveral), ("192.0.2.3", Verdict::Other)]
     {
-        let (verdict, fidelity) = judged(&servers, "www.example.", Some(&address("www.example.", found)));
+        let (verdict, fidelity) = compared(&servers, "www.example.", Some(&address("www.example.", found)));
         assert_eq!(verdict, expected, "{found}");
         assert_eq!((fidelity.several[0].question.as_str(), fidelity.several[0].servers.len()), ("www.example. A", 2));
     }
 }
 
 #[test]
-fn aliases_are_followed_to_what_other_servers_said() {
+fn aliases_are_followed_to_answers_of_other_servers() {
     let servers = [alias("www.example.", "web.test."), address("web.test.", "192.0.2.1")];
-    let whole = |address: &str| {
+    let complete = |address: &str| {
         let records = [
             (Section::Answer, "www.example.", Rtype::CNAME, "web.test."),
             (Section::Answer, "web.test.", Rtype::A, address),
         ];
         response("www.example.", Rtype::A, Rcode::NOERROR, &records)
     };
-    assert_eq!(judged(&servers, "www.example.", Some(&whole("192.0.2.1"))).0, Verdict::Same);
-    assert_eq!(judged(&servers, "www.example.", Some(&whole("192.0.2.2"))).0, Verdict::Other);
-    assert_eq!(judged(&servers, "www.example.", Some(&servers[0])).0, Verdict::Other);
-    // Nobody was asked where the alias leads.
+    assert_eq!(compared(&servers, "www.example.", Some(&complete("192.0.2.1"))).0, Verdict::Same);
+    assert_eq!(compared(&servers, "www.example.", Some(&complete("192.0.2.2"))).0, Verdict::Other);
+    assert_eq!(compared(&servers, "www.example.", Some(&servers[0])).0, Verdict::Other);
+    // The alias leads to a name that was not asked.
     let servers = [alias("www.example.", "web.test.")];
-    assert_eq!(judged(&servers, "www.example.", Some(&whole("192.0.2.2"))).0, Verdict::AsFar);
-    assert_eq!(judged(&servers, "www.example.", Some(&servfail("www.example."))).0, Verdict::Beyond);
-    assert_eq!(judged(&servers, "www.example.", Some(&address("www.example.", "192.0.2.1"))).0, Verdict::Other);
+    assert_eq!(compared(&servers, "www.example.", Some(&complete("192.0.2.2"))).0, Verdict::AsFar);
+    assert_eq!(compared(&servers, "www.example.", Some(&servfail("www.example."))).0, Verdict::Beyond);
+    assert_eq!(compared(&servers, "www.example.", Some(&address("www.example.", "192.0.2.1"))).0, Verdict::Other);
 }
 
 #[test]
-fn aliases_in_a_ring_and_very_many_ways_come_to_an_end() {
+fn alias_loops_and_many_paths_terminate() {
     let mut servers = Vec::new();
     for from in 0..40 {
         servers.extend((0..40).map(|to| alias(&format!("n{from}.example."), &format!("n{to}.example."))));
     }
-    let (verdict, _) = judged(&servers, "n0.example.", Some(&servfail("n0.example.")));
+    let (verdict, _) = compared(&servers, "n0.example.", Some(&servfail("n0.example.")));
     assert_eq!(verdict, Verdict::Beyond);
 }
 
 #[test]
-fn what_is_no_answer_is_left_out_and_counted() {
+fn messages_that_are_no_answers_are_skipped_and_counted() {
     let refers = [(Section::Authority, "example.", Rtype::NS, "ns.example.")];
     let mut referral = response("www.example.", Rtype::A, Rcode::NOERROR, &refers);
     referral[2] &= !0x04; // AA
@@ -122,7 +122,7 @@ fn what_is_no_answer_is_left_out_and_counted() {
         observed.add(bytes);
     }
     assert_eq!((observed.questions().len(), observed.left_out.len()), (0, 5), "{:?}", observed.left_out);
-    // A query is none of the five.
+    // The query is not counted as an answer.
     observed.add(&MessageBuilder::query(1, wire::name::NameRef::ROOT, Rtype::NS).build());
     assert_eq!(observed.left_out.values().sum::<u64>(), 5);
 }

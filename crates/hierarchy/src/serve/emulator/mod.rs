@@ -1,26 +1,26 @@
-//! Bytes to bytes: the server at an address, out of all that there are.
+//! Answers messages for all servers of a hierarchy.
 
-use super::backend::{Backend, told};
+use super::backend::{Backend, answered_of};
 use super::directory::Directory;
-use super::responder::{Matter, Responder};
-use super::tally::{Noted, Tally};
+use super::responder::{AnswerSource, Responder, context};
+use super::tally::{QueryResult, Tally};
 use crate::ServerBehavior;
 use std::net::IpAddr;
 use std::sync::Arc;
 use wire::name::Name;
 use wire::number::{Opcode, Rcode};
 use wire::parse::{Parsed, Request, parse_request};
-use zone::answer::{AnswerContext, Bare, Chaos, Head, Servable, Transport, answer_from, respond_bare};
+use zone::answer::{Bare, Head, Transport, answer_from, respond_bare};
 use zone::set::ZoneReader;
 
-/// A message that came to a server.
+/// A message to a server.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'m> {
-    /// When, by the caller's clock.
+pub struct ServerMessage<'m> {
+    /// Time by the caller's clock.
     pub at_ns: u64,
-    /// The address that it was sent to.
+    /// Destination address.
     pub server: IpAddr,
-    /// Over what.
+    /// Transport.
     pub transport: Transport,
     /// The message.
     pub bytes: &'m [u8],
@@ -41,37 +41,37 @@ impl Emulator {
         Self { reader, directory, backend: None, responder: None, tally: Tally::new(keeps_upstream) }
     }
 
-    /// The same, that has servers under test answer what a zone answers.
+    /// The same, but servers under test answer from their zones.
     #[must_use]
     pub fn in_front_of(mut self, backend: Box<dyn Backend>) -> Self {
         self.backend = Some(backend);
         self
     }
 
-    /// Writes the answer to a message, and gives its bytes; 0 if there is none.
+    /// Writes the answer to a message. Returns its length, or 0 without an answer.
     ///
-    /// An address that no zone names refuses all queries, as does a server that has no zone with the name.
-    pub fn answer(&mut self, asked: &Asked<'_>, out: &mut [u8]) -> usize {
-        match parse_request(asked.bytes) {
+    /// An address without zones refuses all queries. So does a server without a zone for the name.
+    pub fn answer(&mut self, message: &ServerMessage<'_>, out: &mut [u8]) -> usize {
+        match parse_request(message.bytes) {
             Parsed::Drop(_) => {
                 self.tally.other_count += 1;
                 0
             }
             Parsed::Reject(reject) => {
                 self.tally.other_count += 1;
-                refuse(asked.transport, &Head::from(&reject), reject.rcode, out)
+                refuse(message.transport, &Head::from(&reject), reject.rcode, out)
             }
             Parsed::Request(request) if request.header.opcode != Opcode::QUERY => {
                 self.tally.other_count += 1;
-                refuse(asked.transport, &Head::from(&request), Rcode::NOTIMP, out)
+                refuse(message.transport, &Head::from(&request), Rcode::NOTIMP, out)
             }
-            Parsed::Request(request) => self.answer_query(asked, &request, out),
+            Parsed::Request(request) => self.answer_query(message, &request, out),
         }
     }
 
-    fn answer_query(&mut self, asked: &Asked<'_>, request: &Request<'_>, out: &mut [u8]) -> usize {
+    fn answer_query(&mut self, message: &ServerMessage<'_>, request: &Request<'_>, out: &mut [u8]) -> usize {
         let set = self.reader.pin();
-        let server = self.directory.server(asked.server);
+        let server = self.directory.server(message.server);
         let found = request.question.as_ref().and_then(|question| {
             server.and_then(|server| self.directory.zone_for(set, server, question.qname, question.qtype))
         });
@@ -79,65 +79,50 @@ impl Emulator {
         let answered = match (&mut self.backend, number) {
             (Some(backend), Some(number)) => {
                 let level = self.directory.level(number);
-                let length = backend.exchange(level, asked.transport, asked.bytes, out);
-                let Some(answered) = told(&out[..length]) else {
+                let length = backend.exchange(level, message.transport, message.bytes, out);
+                let Some(answered) = answered_of(&out[..length]) else {
                     self.tally.silent_count += 1;
                     return 0;
                 };
                 answered
             }
-            // What no zone answers is refused here, whoever has the zones.
+            // Queries outside all zones are refused here, also with servers under test.
             _ => {
                 let behavior = server.map_or_else(ServerBehavior::default, |server| self.directory.behavior(server));
                 let responder = zone.as_ref().filter(|_| behavior != ServerBehavior::default()).and_then(|zone| {
-                    let matter = Matter { set, zone, request, transport: asked.transport, behavior };
-                    self.responder.get_or_insert_default().answer(&matter, out)
+                    let source = AnswerSource { set, zone, request, transport: message.transport, behavior };
+                    self.responder.get_or_insert_default().answer(&source, out)
                 });
-                let plainly = |out| answer_from(set, zone.as_ref(), request, &context(asked.transport, behavior), out);
-                responder.unwrap_or_else(|| plainly(out))
+                let without_behavior =
+                    |out| answer_from(set, zone.as_ref(), request, &context(message.transport, behavior), out);
+                responder.unwrap_or_else(|| without_behavior(out))
             }
         };
         let (name, rtype) = match &request.question {
             Some(question) => (question.qname.to_name(), question.qtype),
-            // A query for a cookie alone.
+            // A query only for a cookie.
             None => (Name::root(), Default::default()),
         };
-        let (at_ns, address, transport) = (asked.at_ns, asked.server, asked.transport);
-        let answered_at = Noted { at_ns, address, transport, name, rtype, server, zone: number, answered: &answered };
+        let (at_ns, address, transport) = (message.at_ns, message.server, message.transport);
+        let answered_at =
+            QueryResult { at_ns, address, transport, name, rtype, server, zone: number, answered: &answered };
         self.tally.note(answered_at);
         answered.len
     }
 
-    /// To be called before the thread waits.
+    /// Must be called before the thread waits.
     pub fn offline(&mut self) {
         self.reader.offline();
     }
 
-    /// What was asked so far.
+    /// The counts so far.
     #[must_use]
     pub fn tally(&self) -> &Tally {
         &self.tally
     }
 }
 
-/// As a plain server with the sizes of most: no cookies, no identifier, nothing that differs from one answer to the
-/// next. Its datagrams are as large as its behavior says.
-pub(super) fn context(transport: Transport, behavior: ServerBehavior) -> AnswerContext<'static> {
-    AnswerContext {
-        transport,
-        udp_bytes_max: behavior.datagram_bytes_max(),
-        payload: behavior.datagram_bytes_max(),
-        nsid: None,
-        cookie: None,
-        keepalive: None,
-        padding_block: 0,
-        chaos: Chaos { id_server: None, version: None },
-        zone_state: &|_| Servable::Ready,
-        tsig_reserve: 0,
-    }
-}
-
-/// The response to a query that no server answers, whatever its behavior.
+/// The response to a query that no server answers, regardless of behavior.
 fn refuse(transport: Transport, head: &Head<'_>, rcode: Rcode, out: &mut [u8]) -> usize {
     respond_bare(head, &context(transport, ServerBehavior::default()), Bare { rcode, ..Bare::default() }, out)
 }

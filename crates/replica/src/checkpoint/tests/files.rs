@@ -1,10 +1,10 @@
-//! Writing and reading: what comes back is what went in, or it is damage.
+//! Writing and reading checkpoints: the result is equal, or it is reported as damage.
 
 use super::{Items, header, write};
 use crate::checkpoint::limits::BLOCK_BYTES_MAX;
 use crate::checkpoint::{
-    CheckpointError, CheckpointLoader, CheckpointReader, CheckpointWriter, Flaw, Section, Written, has_remains, items,
-    stale_files,
+    CheckpointError, CheckpointLoader, CheckpointReader, CheckpointWriter, DamageKind, Section, Written, has_remains,
+    items, stale_files,
 };
 use crate::disk::{DiskError, DiskOp, DiskRead, Tickets};
 use crate::log::CheckpointRef;
@@ -63,7 +63,7 @@ fn every_flipped_bit_is_found() {
     assert!(read_all(&disk, &checkpoint).is_ok());
     let other = CheckpointRef { term: checkpoint.term + 1, ..checkpoint };
     let damage = CheckpointReader::open(&disk, &other).unwrap_err();
-    assert!(matches!(damage, CheckpointError::Damage(damage) if damage.what == Flaw::Other));
+    assert!(matches!(damage, CheckpointError::Damage(damage) if damage.what == DamageKind::Other));
     disk.lose(&file);
     let missing = CheckpointError::Disk(DiskError::Missing { file });
     assert_eq!(CheckpointReader::open(&disk, &checkpoint).unwrap_err(), missing);
@@ -111,7 +111,7 @@ fn a_running_replica_loads_block_by_block() {
             reads.push(read);
         }
         assert!(reads.len() <= 4);
-        // Answers in any order.
+        // Results in any order.
         for read in reads.into_iter().rev() {
             let bytes = disk.read(&read.file, read.offset, read.len).unwrap();
             assert_eq!(loader.file_read(read.ticket, bytes), Ok(true));
@@ -126,7 +126,7 @@ fn a_running_replica_loads_block_by_block() {
     let read = loader.poll(&mut tickets).unwrap();
     let mut bytes = disk.read(&read.file, read.offset, read.len).unwrap();
     bytes[9] ^= 1;
-    assert_eq!(loader.file_read(read.ticket, bytes).unwrap_err().what, Flaw::Block(0));
+    assert_eq!(loader.file_read(read.ticket, bytes).unwrap_err().what, DamageKind::Block(0));
     assert_eq!(loader.file_read(read.ticket, Vec::new()), Ok(false));
 }
 
@@ -142,7 +142,7 @@ fn only_the_checkpoint_of_the_log_is_kept_at_start() {
         "log-0000000000000001",
     ];
     let stale = stale_files(files.into_iter(), &keep);
-    // A transfer may go on from what arrived.
+    // A transfer may continue from a partial file.
     assert_eq!(stale, ["checkpoint-0000000000000004-abababab", "checkpoint.writing"]);
     assert!(has_remains(files.into_iter()) && !has_remains(files[..3].iter().copied()));
 }

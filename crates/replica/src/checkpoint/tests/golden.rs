@@ -1,7 +1,7 @@
-//! The bytes of header, table, trailer and manifest, written down by hand; and bounds of what peers send.
+//! The bytes of header, table, trailer and manifest, written by hand; and limits of peers' messages.
 
 use super::header;
-use crate::checkpoint::format::{CheckpointHeader, Flaw, HEADER_BYTES, Section, Table};
+use crate::checkpoint::format::{CheckpointHeader, DamageKind, HEADER_BYTES, Section, Table};
 use crate::checkpoint::limits::{BLOCK_BYTES_MAX, GET_COUNT_MAX, MANIFEST_BYTES_MAX};
 use crate::checkpoint::{FrameError, Manifest, Part, TransferFrame};
 use proptest::prelude::*;
@@ -94,7 +94,7 @@ fn what_a_peer_sends_is_bounded() {
     assert!(Manifest::decode(&Manifest { block_count: u32::MAX, ..manifest.clone() }.encode()).is_none());
     assert!(Manifest::decode(&Manifest { data_bytes: 1, ..manifest.clone() }.encode()).is_none());
     assert!(Manifest::decode(&vec![0; MANIFEST_BYTES_MAX + 1]).is_none());
-    // Lists are sorted, without repeats: two encodings of one configuration would have two digests.
+    // Lists are sorted without repeats; otherwise one configuration could have two digests.
     let mut bytes = manifest.encode();
     let voters = bytes.windows(8).position(|window| window == [0, 0, 0, 0, 0, 0, 0, 2]).unwrap();
     bytes[voters + 7] = 1;
@@ -107,7 +107,7 @@ fn another_version_is_named() {
     bytes[5] = 9;
     let crc = crc32c::crc32c(&bytes[..HEADER_BYTES - 4]);
     bytes[HEADER_BYTES - 4..].copy_from_slice(&crc.to_be_bytes());
-    assert_eq!(CheckpointHeader::decode(&bytes), Err(Flaw::Version(9)));
+    assert_eq!(CheckpointHeader::decode(&bytes), Err(DamageKind::Version(9)));
 }
 
 proptest! {

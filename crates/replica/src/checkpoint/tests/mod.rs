@@ -1,10 +1,10 @@
 //! Tests of checkpoints: bytes, damage, crashes while writing, transfers over bad connections.
 
-// The bytes, written down by hand.
+// The bytes, written by hand.
 mod golden;
 // Writing, reading, damage.
 mod files;
-// From member to member.
+// Transfers between members.
 mod transfer;
 
 use super::format::{CheckpointHeader, Section, Table};
@@ -18,7 +18,7 @@ fn header() -> CheckpointHeader {
     CheckpointHeader { cluster: *b"cluster-of-tests", group: 6, index: 0x31, term: 0x41, feature_level: 2, members }
 }
 
-/// Items of three sections: many small ones, a few large ones, none that is like another.
+/// Items of three sections: many small ones, a few large ones, no two alike.
 struct Items {
     next: usize,
     sizes: Vec<(Section, usize)>,
@@ -51,7 +51,7 @@ impl CheckpointItems for Items {
     }
 }
 
-/// Writes a checkpoint to its end.
+/// Writes a complete checkpoint.
 fn write(disk: &mut MemoryDisk, mut items: Items, tickets: &mut Tickets) -> (Manifest, Table) {
     let mut writer = CheckpointWriter::new(header());
     loop {

@@ -1,9 +1,9 @@
-//! From member to member over connections that break, repeat and lie.
+//! Transfers over connections that break, and from sources that repeat or falsify blocks.
 
 use super::{Items, write};
 use crate::checkpoint::limits::{BAD_BLOCKS_MAX, FETCH_STALL_MS, FETCH_WINDOW_MAX, OFFER_LEASE_MS};
 use crate::checkpoint::{
-    CheckpointFetcher, CheckpointReader, CheckpointServer, FetchError, FetchOutput, FetchState, Flaw, Manifest,
+    CheckpointFetcher, CheckpointReader, CheckpointServer, DamageKind, FetchError, FetchOutput, FetchState, Manifest,
     ServerOutput, TransferFrame,
 };
 use crate::disk::{DiskOp, DiskRead, Tickets};
@@ -49,7 +49,8 @@ impl Source {
     }
 }
 
-/// Runs a transfer over a network that `fate` decides on; gives the follower's disk and the count of blocks sent.
+/// Runs a transfer over a network whose faults `fate` decides; returns the receiver's disk and the number of blocks
+/// sent.
 fn transfer(sources: &mut [Source], manifest: &Manifest, mut fate: impl FnMut(u64) -> u64) -> (MemoryDisk, usize) {
     let (mut disk, mut tickets) = (MemoryDisk::default(), Tickets::default());
     let mut fetcher = CheckpointFetcher::new(manifest.clone(), sources[0].id, false, 0);
@@ -83,9 +84,9 @@ fn transfer(sources: &mut [Source], manifest: &Manifest, mut fate: impl FnMut(u6
         }
         let Some(frame) = flying.pop() else { continue };
         match fate(20) {
-            // Lost without a trace: asked for again after a while.
+            // The frame is lost: the receiver asks again after a while.
             0 => {}
-            // The connection breaks; another source goes on.
+            // The connection breaks, and another source continues.
             1 => {
                 flying.clear();
                 fetcher.peer_gone(sources[at].id);
@@ -150,12 +151,12 @@ proptest! {
             (draw >> 33) % bound
         });
         assert_same(&disk, &sources[0], &manifest);
-        // What has arrived is not asked for again: a broken connection costs a window at most.
+        // Blocks that arrived are not requested again: a broken connection costs at most one window.
         prop_assert!(blocks < 40 * FETCH_WINDOW_MAX, "{} blocks", blocks);
     }
 }
 
-/// A taker that runs until its disk has done so many jobs, or to the end; gives how many blocks it was sent.
+/// Runs a receiver until its disk has done `jobs_max` jobs, or to the end; returns the number of blocks sent to it.
 fn take(source: &mut Source, manifest: &Manifest, disk: &mut MemoryDisk, jobs_max: usize) -> usize {
     let mut tickets = Tickets::default();
     let has_remains = crate::checkpoint::has_remains(disk.list().unwrap().iter().map(|(file, _)| file.as_str()));
@@ -181,7 +182,7 @@ fn take(source: &mut Source, manifest: &Manifest, disk: &mut MemoryDisk, jobs_ma
                 assert_eq!(fetcher.file_read(read.ticket, bytes), Ok(()));
                 assert_eq!(fetcher.file_read(read.ticket, vec![1]), Err(vec![1]));
             }
-            None => panic!("it waits for nothing"),
+            None => panic!("it has nothing to do"),
         }
     }
     assert_eq!(fetcher.state(), FetchState::Whole);
@@ -194,21 +195,21 @@ fn restarted_receiver_fetches_only_missing_blocks() {
     let all = manifest.block_count as usize;
     assert!(all > 3 * FETCH_WINDOW_MAX);
     let mut disk = MemoryDisk::default();
-    // The last window was fetched and not written.
+    // The last window was fetched but not written.
     let first = take(&mut source, &manifest, &mut disk, 2);
     assert_eq!(first, 3 * FETCH_WINDOW_MAX);
-    // The last block is one empty item, four bytes of zero: a place that nobody wrote reads the same.
+    // The last block is an empty item, four zero bytes, so an unwritten block reads the same.
     let missing = all - 2 * FETCH_WINDOW_MAX - 1;
     let mut untouched = disk.clone();
     assert_eq!(take(&mut source, &manifest, &mut untouched, usize::MAX), missing);
     assert_same(&untouched, &source, &manifest);
-    // A block that is not what its line says is fetched again, and nothing else.
+    // Only a block that does not match its table line is fetched again.
     let mut damaged = disk.clone();
     let file = crate::checkpoint::INCOMING_FILE.to_owned();
     damaged.execute(&DiskOp::Write { file, offset: 4096 + 100, data: vec![0x5A; 8] });
     assert_eq!(take(&mut source, &manifest, &mut damaged, usize::MAX), missing + 1);
     assert_same(&damaged, &source, &manifest);
-    // What is left of another checkpoint is of no use.
+    // A partial file of another checkpoint is not used.
     let (mut other, another) = Source::new(1, 2001, 30);
     assert_eq!(take(&mut other, &another, &mut disk, usize::MAX), another.block_count as usize);
     assert_same(&disk, &other, &another);
@@ -233,7 +234,7 @@ fn receiver_completes_the_checkpoint_after_power_loss() {
         assert_same(&disk, &source, &manifest);
         saved += manifest.block_count as usize - blocks;
     }
-    assert!(saved > 0, "nothing was ever found");
+    assert!(saved > 0, "no block was ever reused");
 }
 
 #[test]
@@ -241,7 +242,7 @@ fn blocks_are_rewritten_after_a_failed_sync() {
     let (mut source, manifest) = Source::new(1, 2000, 30);
     let mut disk = MemoryDisk::default();
     take(&mut source, &manifest, &mut disk, 2);
-    // The process dies by a sync of which nothing arrived; what it wrote can be read until power is lost.
+    // A failed sync ends the process, and nothing reaches the disk. The written data can be read until power is lost.
     disk.fail_sync(crate::checkpoint::INCOMING_FILE, &mut |_| 0);
     let missing = manifest.block_count as usize - 2 * FETCH_WINDOW_MAX - 1;
     assert_eq!(take(&mut source, &manifest, &mut disk, usize::MAX), missing);
@@ -324,7 +325,7 @@ fn damaged_checkpoint_is_no_longer_offered() {
     let mut bytes = source.disk.read(&read.file, read.offset, read.len).unwrap();
     bytes[3] ^= 8;
     let damage = source.server.file_read(read.ticket, bytes).unwrap_err();
-    assert_eq!((damage.file, damage.what), (manifest.file(), Flaw::Block(0)));
+    assert_eq!((damage.file, damage.what), (manifest.file(), DamageKind::Block(0)));
     let gone = TransferFrame::Gone { checkpoint: manifest.id };
     assert_eq!(source.server.poll(&mut source.tickets), Some(ServerOutput::Send { to: FOLLOWER, frame: gone }));
     assert!(source.server.newest().is_none());

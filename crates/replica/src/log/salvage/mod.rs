@@ -15,8 +15,8 @@
 //!   other log too. Then the log continues as if a leader had sent the entry.
 //! - The header of the damaged record is intact, and the entries match its checksum of the body.
 //!
-//! Entries after the last committed one may be on no other member. When no member can help, the log ends before the
-//! gap, and the member starts with a [`Doubt`]: it does not vote for a log that lacks entries which it may have
+//! Entries after the last committed one may be on no other member. If no member can help, the log ends before the
+//! gap, and the member starts with a [`SuspectedLoss`]: it does not vote for a log that lacks entries which it may have
 //! acknowledged.
 //!
 //! Term and vote are never guessed. The vote file gets them before the record does. If both the last record and one
@@ -41,7 +41,7 @@ use super::vote::{OpenedVote, VOTE_FILE, VoteFile};
 use super::{CheckpointRef, LogId, Position};
 use crate::checkpoint::{is_checkpoint, verified};
 use crate::disk::DiskRead;
-use crate::replica::Doubt;
+use crate::io::SuspectedLoss;
 use core::fmt;
 use raft::eraftpb::{Entry, HardState};
 use std::collections::BTreeMap;
@@ -84,7 +84,7 @@ pub struct Salvage {
     /// The last entry of the log.
     last: u64,
     newest_file: u64,
-    doubt: Option<Doubt>,
+    suspected_loss: Option<SuspectedLoss>,
 }
 
 /// Why a member's answer was not used.
@@ -129,7 +129,7 @@ impl Salvage {
             return Err(LogDamage { file: VOTE_FILE.into(), offset: 0, what: Damage::Vote }.into());
         }
         let hard_state = super::open::newest_vote(&last_header, vote, is_copy_lost)?;
-        let doubt = (survey.tail == Tail::Unknown).then_some(Doubt::of_end(hard_state.term, u64::MAX));
+        let suspected_loss = (survey.tail == Tail::Unknown).then_some(SuspectedLoss::of_end(hard_state.term, u64::MAX));
         let mut salvage = Self {
             id,
             findings: survey.findings,
@@ -142,7 +142,7 @@ impl Salvage {
             next_number,
             hard_state,
             newest_file: survey.newest_file,
-            doubt,
+            suspected_loss,
         };
         salvage.follow(&survey.found);
         Ok(salvage)
@@ -236,8 +236,8 @@ impl Salvage {
 
     /// The entries that the repaired log may lack. The shell stores this before it writes the new log.
     #[must_use]
-    pub const fn doubt(&self) -> Option<Doubt> {
-        self.doubt
+    pub const fn suspected_loss(&self) -> Option<SuspectedLoss> {
+        self.suspected_loss
     }
 
     /// The questions to other members about the missing entries after a checkpoint.
@@ -372,7 +372,7 @@ impl Salvage {
         let goes_on =
             request.after.is_none() && (request.first <= commit + 1 || (request.before.is_some() && answer.has_before));
         let committed = if goes_on { answer.commit } else { answer.commit.min(commit) };
-        let is_proven = fits || (request.after.is_some() && answer.has_after);
+        let is_proven = planted!(UnprovenEntriesTaken) || fits || (request.after.is_some() && answer.has_after);
         let proven: Vec<Entry> = answer
             .entries
             .into_iter()
@@ -409,13 +409,13 @@ impl Salvage {
     }
 
     /// Ends the log before entries that no member has. Returns whether that is possible: none of these entries is known
-    /// to be committed, and the log has nothing after them. Afterwards [`Salvage::doubt`] describes what the log may
-    /// lack.
+    /// to be committed, and the log has nothing after them. Afterwards [`Salvage::suspected_loss`] describes what the
+    /// log may lack.
     pub fn give_up(&mut self, request: &EntriesRequest) -> bool {
         let is_end = request.after.is_none() && request.first > self.hard_state.commit && request.last <= self.last;
         if is_end {
-            let doubt = Doubt::of_end(self.hard_state.term, self.last);
-            self.doubt = Some(self.doubt.map_or(doubt, |known| known.and(doubt)));
+            let loss = SuspectedLoss::of_end(self.hard_state.term, self.last);
+            self.suspected_loss = Some(self.suspected_loss.map_or(loss, |known| known.and(loss)));
             self.last = request.first - 1;
         }
         is_end

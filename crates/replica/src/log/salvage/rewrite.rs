@@ -40,7 +40,7 @@ impl Salvage {
     /// # Errors
     /// [`OpenError`]: the disk now returns other bytes than before.
     pub fn rewrite<'s>(&'s self, disk: &'s dyn DiskRead, checkpoint: CheckpointRef) -> Result<Rewrite<'s>, OpenError> {
-        let Position { index, term } = checkpoint.position();
+        let Position { index, term } = Position::of_checkpoint(&checkpoint);
         let is_uncommitted = index > self.hard_state.commit && index <= self.last;
         // The checkpoint ends with a committed entry that differs from this log's. Then no later entry of this log can
         // be committed (raft paper 7).
@@ -133,6 +133,9 @@ impl Rewrite<'_> {
     fn finish(&self, file: String) -> Result<Vec<DiskOp>, OpenError> {
         let to = segment_file(self.header.segment);
         let mut ops = vec![DiskOp::Sync { file: file.clone() }, DiskOp::Rename { from: file, to }, DiskOp::SyncDir];
+        if planted!(RepairedLogNotSynced) {
+            ops.remove(0);
+        }
         let hard_state = &self.header.hard_state;
         let vote = Vote { term: hard_state.term, vote: hard_state.vote, newest_segment: self.header.segment };
         let mut vote_file = VoteFile::open(self.disk, true)?.file;
@@ -142,7 +145,7 @@ impl Rewrite<'_> {
         Ok(ops)
     }
 
-    /// The checkpoint that the new log builds on.
+    /// The checkpoint that the new log continues from.
     #[must_use]
     pub const fn checkpoint(&self) -> CheckpointRef {
         self.checkpoint

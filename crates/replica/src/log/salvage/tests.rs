@@ -134,7 +134,7 @@ fn flip_each(machine: &Machine) {
             let mut salvage = Salvage::examine(&disk).unwrap();
             assert!(!salvage.findings().is_empty(), "{what}");
             assert!(heal(&mut salvage, &disk, &[&others[0], &others[1]]), "{what}");
-            assert_eq!(salvage.doubt(), None, "{what}");
+            assert_eq!(salvage.suspected_loss(), None, "{what}");
             assert_same(write(&salvage, &disk), machine, &what);
             count += 1;
         }
@@ -153,7 +153,7 @@ fn lost_padding_is_repaired_without_another_member() {
     };
     let mut count = 0;
     for (nth, (file, at, header)) in records.iter().enumerate() {
-        // Up to the end of the block; the record behind the lost ones shows what they were.
+        // Up to the end of the block. The record after the lost ones shows what they were.
         for sectors in 1..8 {
             let lost = records[nth..].iter().take(sectors).take_while(|record| is_padding(record)).count();
             let Some((next_file, next_at, _)) = records.get(nth + sectors) else { break };
@@ -197,7 +197,7 @@ fn lose_each(machine: &Machine) {
             let what = format!("{file} at {at}, {sectors} sectors");
             let mut salvage = Salvage::examine(&disk).unwrap();
             assert!(heal(&mut salvage, &disk, &[&machine.disk]), "{what}");
-            if salvage.doubt().is_none() {
+            if salvage.suspected_loss().is_none() {
                 assert_same(write(&salvage, &disk), machine, &what);
             } else {
                 assert!(is_last(&file), "{what}");
@@ -210,7 +210,7 @@ fn lose_each(machine: &Machine) {
         assert_damaged(&disk, &file);
         let mut salvage = Salvage::examine(&disk).unwrap();
         assert!(heal(&mut salvage, &disk, &[&machine.disk]), "{file}");
-        assert_eq!(salvage.doubt().is_some(), is_last(&file), "{file}");
+        assert_eq!(salvage.suspected_loss().is_some(), is_last(&file), "{file}");
         if !is_last(&file) {
             assert_same(write(&salvage, &disk), machine, &file);
         }
@@ -245,7 +245,7 @@ fn record_lost_on_all_members_is_dropped_only_if_last_and_uncommitted() {
     assert!(!heal(&mut salvage, &disk, &[&disk]));
     let request = salvage.missing_ranges(&disk, &salvage.checkpoint()).unwrap()[0];
     assert!(salvage.give_up(&request));
-    assert_eq!(salvage.doubt(), Some(Doubt { term: 9, index: 24, is_diverged: false, is_torn: true }));
+    assert_eq!(salvage.suspected_loss(), Some(SuspectedLoss { term: 9, index: 24, is_diverged: false, is_torn: true }));
     let (opened, _) = Machine::open(write(&salvage, &disk), small_config()).unwrap();
     assert_eq!((opened.log.last_index(), opened.log.hard_state().vote), (20, 1));
     // A member that has the record provides it, although it is unknown whether the record is committed.
@@ -317,7 +317,7 @@ fn a_stale_branch_before_the_gap_does_not_go_on_with_committed_entries() {
 }
 
 #[test]
-fn a_record_whose_first_sector_is_lost_leaves_a_doubt() {
+fn a_record_whose_first_sector_is_lost_is_a_suspected_loss() {
     let mut machine = settled();
     let peer = machine.disk.clone();
     // The record has two sectors, so no seal follows it.
@@ -334,7 +334,7 @@ fn a_record_whose_first_sector_is_lost_leaves_a_doubt() {
     machine.disk.flip(file, at * 8 + HEADER_BITS + 40);
     let mut salvage = Salvage::examine(&machine.disk).unwrap();
     assert!(heal(&mut salvage, &machine.disk, &[&peer]));
-    assert!(salvage.doubt().is_some_and(|doubt| doubt.is_torn));
+    assert!(salvage.suspected_loss().is_some_and(|loss| loss.is_torn));
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn written_sectors(machine: &Machine, file: &str) -> Vec<usize> {
     sectors.filter(|(_, sector)| sector.iter().any(|byte| *byte != 0)).map(|(nth, _)| nth).collect()
 }
 
-/// Power fails during the next write, and the disk spoils each block that was only partly written.
+/// Power fails during the next write, and the disk destroys each block that was only partly written.
 fn crash_while_writing(mut machine: Machine, config: LogConfig) -> Result<(Machine, Vec<Repair>), OpenError> {
     let next = machine.log.last_index() + 1;
     machine.log.append(entries(next..=next, 3, 20), None, next);
@@ -108,11 +108,11 @@ fn a_lost_sector_of_a_padded_write_is_a_torn_record_with_the_right_entries() {
         machine.log.append(entries(3..=3, 4, size), Some(&hard_state(4, 2, 2)), 3);
         machine.settle();
         let file = segment_file(machine.log.writer.segment);
-        let places = written_sectors(&machine, &file);
-        let last = *places.last().unwrap();
+        let written = written_sectors(&machine, &file);
+        let last = *written.last().unwrap();
         let blocks = usize::div_ceil(sectors, 8);
         let first = last + 1 - blocks * 8;
-        assert_eq!(first % 8, 0, "{places:?}");
+        assert_eq!(first % 8, 0, "{written:?}");
         let torn_record = TornRecord::Entries { last: Position { index: 3, term: 4 } };
         for lost in first..last {
             let mut disk = machine.disk.clone();

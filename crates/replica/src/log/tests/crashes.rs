@@ -6,13 +6,13 @@ use crate::testing::MemoryDisk;
 use proptest::prelude::*;
 use raft::eraftpb::HardState;
 
-/// What was asked of the log so far: every state in which a crash may leave it.
+/// All requests to the log so far: every state that a crash may leave.
 struct Model {
-    /// Every state that the entries went through, one entry at a time, each with the mark that it belongs to.
+    /// Every state of the entries, one entry at a time, each with its mark.
     states: Vec<(u64, Contents)>,
     /// Term, vote and commit by mark.
     hard_states: Vec<HardState>,
-    /// By mark: the first index that it overwrote, and whether it began the log anew.
+    /// By mark: the first index that it replaced, and whether it restarted the log.
     overwrites: Vec<(u64, bool)>,
     now: Contents,
     hard_state: HardState,
@@ -38,14 +38,14 @@ impl Model {
         self.overwrites.push((first, is_install));
     }
 
-    /// Checks what a crash left when `acknowledged` was the newest mark reported.
+    /// Checks the state after a crash, if `acknowledged` was the newest reported mark.
     fn check(&self, acknowledged: u64, found: &Contents, found_state: &HardState) {
         let later = &self.overwrites[acknowledged as usize + 1..];
         let kept_until = later.iter().map(|(first, _)| first - 1).min().unwrap_or(u64::MAX);
         let is_installed = later.iter().any(|(_, is_install)| *is_install);
         let (_, promised) =
             self.states.iter().rev().find(|(mark, _)| *mark <= acknowledged).expect("mark 0 has a state");
-        // Compaction is not acknowledged by itself, so states are compared after the higher base.
+        // Compaction is not acknowledged separately, so states are compared after the higher base.
         let matches = |state: &Contents| {
             let from = state.base.max(found.base) + 1;
             state.last() == found.last() && state.from(from) == found.from(from)
@@ -90,7 +90,7 @@ impl Blocks {
     }
 }
 
-/// One run of a program under a seed; gives the count of crashes.
+/// Runs a random program; returns the number of crashes.
 fn run(blocks: Blocks, seed: u64, steps: usize) -> usize {
     let mut draws = Draws(seed);
     let mut machine = blocks.create();
@@ -143,7 +143,7 @@ fn append(machine: &mut Machine, model: &mut Model, draws: &mut Draws) {
         model.now.entries.push(entry);
         model.states.push((mark, model.now.clone()));
     }
-    // A part of the batch does not fulfil its mark.
+    // Part of a batch does not reach its mark.
     let parts = model.states.len() - count as usize..model.states.len() - 1;
     model.states[parts].iter_mut().for_each(|(of, _)| *of = u64::MAX);
     model.note(first, false);
@@ -177,7 +177,7 @@ fn install(machine: &mut Machine, model: &mut Model, draws: &mut Draws) {
     model.note(index, true);
 }
 
-/// Power is lost, or the process dies: just so, or by a failed sync, of one file or of all that have something to sync.
+/// A loss of power, or the end of the process, either alone or by a failed sync of one or of all unsynced files.
 fn fail(disk: &mut MemoryDisk, draws: &mut Draws) {
     match draws.below(8) {
         0 => {}
@@ -192,7 +192,7 @@ fn fail(disk: &mut MemoryDisk, draws: &mut Draws) {
     }
 }
 
-/// Crashes, or only kills the process, and opens again; twice, to see that opening changes nothing.
+/// Crashes or kills the process and opens the log again, twice, to check that opening changes nothing.
 fn crash(blocks: Blocks, machine: &mut Machine, model: &mut Model, draws: &mut Draws) -> bool {
     let had_unsynced = !machine.disk.is_synced();
     fail(&mut machine.disk, draws);
@@ -215,14 +215,15 @@ fn crash(blocks: Blocks, machine: &mut Machine, model: &mut Model, draws: &mut D
     }
     machine.settle();
     assert!(machine.log.is_durable());
-    // What is durable by now is on the disk, whatever became of the syncs before.
+    // Data that is durable by now is on the disk, whether or not earlier syncs failed.
     let mut disk = machine.disk.clone();
     disk.crash(&mut |_| 0);
-    let (dark, _) = Machine::open(disk, blocks.config()).unwrap_or_else(|error| panic!("in the dark: {error}"));
+    let (dark, _) =
+        Machine::open(disk, blocks.config()).unwrap_or_else(|error| panic!("after a loss of power: {error}"));
     assert_eq!(dark.contents(), machine.contents());
     assert_eq!(dark.log.hard_state(), machine.log.hard_state());
     let (again, repairs) = Machine::open(machine.disk.clone(), blocks.config()).unwrap();
-    assert_eq!(repairs, [], "repaired once is repaired");
+    assert_eq!(repairs, [], "a repair is needed only once");
     assert_eq!(again.contents(), machine.contents());
     assert_eq!(again.log.hard_state(), machine.log.hard_state());
     *model = Model::new(machine.contents(), machine.log.hard_state().clone());
@@ -241,14 +242,14 @@ proptest! {
 }
 
 #[test]
-fn programs_meet_many_crashes_with_unsynced_writes() {
+fn the_random_programs_have_many_crashes_with_unsynced_writes() {
     for blocks in [Blocks::SECTORS, Blocks::LARGE, Blocks::UNKNOWN] {
         let crashes: usize = (0..200).map(|seed| run(blocks, seed, 150)).sum();
         assert!(crashes > 200, "{crashes}");
     }
 }
 
-/// A fixed program, cut after every operation, with several fates of what was unsynced: 10,000 cut points.
+/// A fixed program, interrupted after every operation, with several outcomes for unsynced data: 10,000 points.
 #[test]
 fn ten_thousand_cut_points() {
     cut_points(Blocks::SECTORS);
@@ -310,10 +311,11 @@ fn a_crash_while_the_log_is_made_leaves_none_or_a_whole_one() {
     }
 }
 
-/// The process dies by a failed sync of which nothing arrived, and starts again on what the kernel still shows it.
+/// A failed sync ends the process, and nothing reaches the disk. The next process reads the data from the kernel's
+/// memory.
 #[test]
 fn data_of_a_failed_sync_is_durable_before_it_is_acknowledged() {
-    // The segment fails, or the vote before it; in the segment that was there, or in the next one.
+    // The sync of the segment or of the vote fails, in the present segment or in the next one.
     for (is_vote, size) in [(false, 100), (false, 4_000), (true, 100)] {
         let mut machine = Machine::create(small_config());
         machine.settle();

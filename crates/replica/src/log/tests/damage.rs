@@ -1,4 +1,4 @@
-//! Flipped bits, lost files, contradictions: all is found, nothing is cut.
+//! Flipped bits, lost files and contradictions are all found, and nothing is cut.
 
 use super::harness::{Machine, entries, hard_state, small_config};
 use crate::disk::DiskRead;
@@ -8,7 +8,7 @@ use crate::log::segment::segment_file;
 use crate::log::vote::VOTE_FILE;
 use crate::log::{Damage, LogConfig, OpenError, Position, Repair, TornRecord};
 
-/// A log of several small segments, settled: everything in it is synced.
+/// A log of several small segments in which everything is synced.
 fn settled() -> Machine {
     let mut machine = Machine::create(LogConfig { segment_bytes: 2048, ..small_config() });
     let mut next = 1;
@@ -37,7 +37,7 @@ fn every_flipped_bit_of_a_segment_is_found_or_harmless() {
                     assert_eq!(opened.contents(), before, "{file} bit {bit}");
                     assert_eq!(*opened.log.hard_state(), state, "{file} bit {bit}");
                     let byte = machine.disk.bytes(&file).unwrap()[bit / 8];
-                    assert!(byte == 0 || file == VOTE_FILE, "{file} bit {bit} is written and its flip not found");
+                    assert!(byte == 0 || file == VOTE_FILE, "{file} bit {bit} was written, but its flip was not found");
                     harmless += 1;
                 }
             }

@@ -1,4 +1,4 @@
-//! The bytes of a record, written down by hand.
+//! The bytes of a record, written by hand.
 
 use super::harness::{entry, small_id};
 use crate::log::record::{HEADER_BYTES, Header, decode_header, disk_bytes, encode, for_each_entry};
@@ -88,7 +88,7 @@ fn entries_survive_the_stamps_and_no_sector_is_all_zero() {
     }
 }
 
-/// 512 entries of 200 bytes in at most 0.2 ms, in an optimised build: `cargo test --release -- --ignored --nocapture`.
+/// 512 entries of 200 bytes in at most 0.2 ms in an optimized build: `cargo test --release -- --ignored --nocapture`.
 #[test]
 #[ignore = "measures time; wants an optimised build"]
 #[expect(clippy::disallowed_methods, reason = "measures")]

@@ -1,6 +1,7 @@
-//! A log on a disk in memory, driven one operation at a time, and a model of what must be in it.
+//! A log on a disk in memory, executed one operation at a time, and a model of its contents.
 
-use crate::disk::{DiskJob, DiskQueue, Tickets};
+use crate::disk::{DiskJob, DiskOp, DiskQueue, Tickets};
+use crate::log::segment::{segment_number, spare_number};
 use crate::log::{CheckpointRef, Log, LogConfig, LogId, OpenError, Persisted, Repair};
 use crate::testing::MemoryDisk;
 use raft::eraftpb::{Entry, HardState};
@@ -9,7 +10,7 @@ pub(in crate::log) fn small_id() -> LogId {
     LogId { cluster: *b"cluster-of-tests", member: 0x0000_0001_0000_0002, group: 6 }
 }
 
-/// Small enough that a handful of records changes segments.
+/// So small that a few records fill a segment.
 pub(in crate::log) fn small_config() -> LogConfig {
     LogConfig {
         segment_bytes: 4096,
@@ -33,7 +34,7 @@ pub(in crate::log) fn config_of_blocks(block_bytes: u64) -> LogConfig {
     LogConfig { segment_bytes, block_bytes, ..small }
 }
 
-/// An entry whose bytes say which one it is; every third is all zeros.
+/// An entry whose bytes identify it; every third is all zeros.
 pub(in crate::log) fn entry(index: u64, term: u64, size: usize) -> Entry {
     let mut entry = Entry { index, term, ..Entry::default() };
     let fill = if index.is_multiple_of(3) { 0 } else { (index * 31 + term) as u8 };
@@ -49,7 +50,7 @@ pub(in crate::log) fn hard_state(term: u64, vote: u64, commit: u64) -> HardState
     HardState { term, vote, commit, ..HardState::default() }
 }
 
-/// A small generator: the tests bring the seed.
+/// A small random generator; the tests provide the seed.
 #[derive(Clone)]
 pub(in crate::log) struct Draws(pub(in crate::log) u64);
 
@@ -69,10 +70,12 @@ pub(in crate::log) struct Machine {
     pub(in crate::log) disk: MemoryDisk,
     pub(in crate::log) log: Log,
     pub(in crate::log) tickets: Tickets,
-    /// Jobs under way with the count of operations that are done; one a queue.
+    /// Jobs in progress with the number of completed operations, one per queue.
     under_way: Vec<(DiskJob, usize)>,
-    /// The newest mark that was reported.
+    /// The newest reported mark.
     pub(in crate::log) mark: Option<u64>,
+    /// How many segments became spares.
+    pub(in crate::log) recycled_count: usize,
 }
 
 impl Machine {
@@ -91,10 +94,10 @@ impl Machine {
     }
 
     fn new(disk: MemoryDisk, log: Log) -> Self {
-        Self { disk, log, tickets: Tickets::default(), under_way: Vec::new(), mark: None }
+        Self { disk, log, tickets: Tickets::default(), under_way: Vec::new(), mark: None, recycled_count: 0 }
     }
 
-    /// Executes one operation of one queue, the log's first unless `bulk`; false when there is nothing to do.
+    /// Executes one operation of one queue, the log's first unless `bulk`; `false` if there is none.
     pub(in crate::log) fn step(&mut self, bulk: bool) -> bool {
         while let Some(job) = self.log.poll_job(&mut self.tickets) {
             assert!(self.under_way.iter().all(|(other, _)| other.queue != job.queue), "one job a queue");
@@ -104,7 +107,10 @@ impl Machine {
         let nth = self.under_way.iter().position(|(job, _)| job.queue == wanted);
         let Some(nth) = nth.or((!self.under_way.is_empty()).then_some(0)) else { return false };
         let (job, done) = &mut self.under_way[nth];
-        self.disk.execute(&job.ops[*done]);
+        let op = &job.ops[*done];
+        let is_recycled = |from: &str, to: &str| segment_number(from).is_some() && spare_number(to).is_some();
+        self.recycled_count += usize::from(matches!(op, DiskOp::Rename { from, to } if is_recycled(from, to)));
+        self.disk.execute(op);
         *done += 1;
         if *done == job.ops.len() {
             let (job, _) = self.under_way.remove(nth);
@@ -117,12 +123,12 @@ impl Machine {
         true
     }
 
-    /// Executes everything.
+    /// Executes all operations.
     pub(in crate::log) fn settle(&mut self) {
         while self.step(false) {}
     }
 
-    /// All that the log holds.
+    /// All entries of the log.
     pub(in crate::log) fn contents(&self) -> Contents {
         let mut replayed = Vec::new();
         let (first, last) = (self.log.first_index(), self.log.last_index());

@@ -1,8 +1,8 @@
-//! Tests of the log: bytes, crashes against a model, damage, reading back.
+//! Tests of the log: bytes, crashes against a model, damage, reading.
 
-// The bytes of a record, and the arithmetic.
+// The bytes of a record, and arithmetic.
 mod golden;
-// A log on a disk in memory, with a model beside it.
+// A log on a disk in memory, with a model.
 pub(super) mod harness;
 // Random programs with crashes.
 mod crashes;
@@ -10,5 +10,5 @@ mod crashes;
 mod blocks;
 // Flipped bits, lost files, contradictions.
 mod damage;
-// Reading entries back, compaction, recycling.
+// Reading entries, compaction, recycling.
 mod reading;

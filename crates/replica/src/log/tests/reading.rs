@@ -1,7 +1,8 @@
-//! Reading entries back, letting them go, using segments again.
+//! Reading entries, dropping them from memory, and reusing segments.
 
 use super::harness::{Machine, entries, entry, hard_state, small_config};
 use crate::disk::DiskRead;
+use crate::log::segment::spare_number;
 use crate::log::{CheckpointRef, Fetch, LogConfig, ReadError};
 
 fn filled(count: u64) -> Machine {
@@ -62,7 +63,7 @@ fn applied_entries_leave_memory_and_are_read_back() {
 }
 
 #[test]
-fn of_bulk_less_stays_in_memory() {
+fn fewer_large_entries_stay_in_memory() {
     let kept = |bytes: usize, count: u64| {
         let mut machine = Machine::create(LogConfig { tail_bytes: 1 << 20, ..small_config() });
         machine.settle();
@@ -73,7 +74,7 @@ fn of_bulk_less_stays_in_memory() {
         }
         (1..=count).filter(|&first| machine.log.entries(first, count + 1, u64::MAX).is_ok()).count()
     };
-    // A mebibyte of small entries, and an eighth of one of large ones.
+    // A mebibyte of small entries, and an eighth of a mebibyte of large ones.
     assert!((240..=256).contains(&kept(4 << 10, 300)), "{}", kept(4 << 10, 300));
     assert_eq!(kept(60 << 10, 30), 17);
     assert_eq!(kept(64 << 10, 30), 1);
@@ -122,7 +123,7 @@ fn read_during_an_install_returns_no_entries() {
     let Ok(Fetch::Read(read)) = machine.log.fetch(2, 9, &mut machine.tickets) else { panic!("not a read") };
     machine.log.install(CheckpointRef { index: 100, term: 4, id: [1; 32] }, None, 41);
     machine.settle();
-    // The segment is not used again while it is being read.
+    // A segment is not reused while it is being read.
     let bytes = machine.disk.read(&read.file, read.offset, read.len).unwrap();
     assert_eq!(machine.log.fetched(read.ticket, &bytes).unwrap().unwrap().count, 0);
     assert_eq!((machine.log.first_index(), machine.log.last_index(), machine.log.term(100)), (101, 100, Ok(4)));
@@ -154,6 +155,12 @@ fn compaction_uses_segments_again_and_disk_space_stays_bounded() {
         most = most.max(bytes);
     }
     assert!(most < 64 << 10, "{most}");
+    assert!(machine.recycled_count > 30, "{}", machine.recycled_count);
+    let spares = machine.disk.list().unwrap().into_iter().filter(|(file, _)| spare_number(file).is_some());
+    for (file, bytes) in spares {
+        let contents = machine.disk.read(&file, 0, bytes as usize).unwrap();
+        assert!(contents.iter().all(|&byte| byte == 0), "{file} has old bytes");
+    }
     let (opened, repairs) = Machine::open(machine.disk.clone(), small_config()).unwrap();
     assert_eq!(repairs, []);
     assert_eq!(opened.contents(), machine.contents());
@@ -170,7 +177,7 @@ fn few_bytes_may_stay_behind_a_checkpoint_even_if_few_entries_do() {
     machine.log.checkpointed(CheckpointRef { index: 100, term: 1, id: [2; 32] });
     // 8,192 bytes hold eight records of 1,024.
     assert!((85..=93).contains(&machine.log.compact_target(None)), "{}", machine.log.compact_target(None));
-    // A transfer keeps more, but not more than 16,384.
+    // A transfer keeps more, but at most 16,384.
     assert!(machine.log.compact_target(Some(99)) == machine.log.compact_target(None));
     let pinned = machine.log.compact_target(Some(5));
     assert!((77..=85).contains(&pinned) && pinned < machine.log.compact_target(None), "{pinned}");

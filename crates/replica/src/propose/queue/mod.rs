@@ -1,17 +1,17 @@
-//! What waits at the leader for its evaluation, shared so that nobody's much keeps others' little waiting.
+//! Commands that wait for evaluation at the leader, shared fairly, so that large senders do not delay small ones.
 //!
 //! ```text
 //!   small   one flow for each (zone, key): updates; one for all else that administrators ask for
 //!   large   one flow for each import, and those whose updates are large
 //! ```
-//! What is of one flow is evaluated in the order in which it came. Flows of a class share by deficit round robin: each
-//! in its turn, by bytes and not by number. The classes share too: while both wait, the small ones get three bytes
-//! for each of the large ones, so that neither keeps the other out.
+//! Commands of one flow are evaluated in order of arrival. The flows of a class share by deficit round robin, by
+//! bytes and not by number. The classes share too: while both wait, small flows get three bytes for each byte of the
+//! large ones, so that neither starves.
 //!
-//! The queue is bounded as a whole, and no flow has more than what is free beside it: one that floods it meets its
-//! bound first, and there is room for who comes after it.
+//! The total size of the queue is bounded, and no flow may be larger than the room that is still free. So a flow that
+//! floods the queue reaches its limit first, and other flows still have room.
 
-use super::Origin;
+use super::origin::Origin;
 use crate::command::Command;
 use crate::entry::Body;
 use crate::limits::{EVALUATION_QUEUE_MAX, LARGE_COMMANDS_BYTES_MAX, SMALL_UPDATE_BYTES_MAX};
@@ -20,14 +20,15 @@ use std::collections::{BTreeMap, VecDeque};
 use wire::limits::HEADER_BYTES;
 use wire::name::NameRef;
 
-/// What a command costs beside its bytes: also the smallest takes a signature to look up, a zone to find, an entry.
+/// The cost of a command besides its bytes. Even the smallest command needs a signature check, a zone lookup and an
+/// entry.
 const COMMAND_COST: usize = 512;
-/// What a flow may cost in its turn, in the class of small ones and in that of large ones.
+/// The cost that a flow may use per turn, in the small and in the large class.
 const TURN_COST: [usize; 2] = [1_024, 64 << 10];
-/// So many bytes of the other class each byte of this one stands for, when classes take turns.
+/// The weight of a byte of each class when classes take turns.
 const CLASS_COST: [u64; 2] = [1, 3];
 
-/// Names a flow. Two that have the same share what one would get.
+/// Identifies a flow. Two flows with the same number share one flow's part.
 type FlowId = u64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,15 +48,15 @@ struct Waiting {
 struct Flow {
     class: Class,
     commands: VecDeque<Waiting>,
-    /// What it may still cost in this turn.
+    /// The cost that it may still use in this turn.
     left: usize,
 }
 
-/// Flows of one class that wait, the one whose turn it is first.
+/// Waiting flows of one class. The first has its turn.
 #[derive(Debug, Default)]
 struct Ring {
     turns: VecDeque<FlowId>,
-    /// What was taken from it, as one class is weighed against the other.
+    /// The weighted bytes taken from this class, for comparison with the other.
     taken: u64,
 }
 
@@ -65,12 +66,12 @@ pub(super) struct EvaluationQueue {
     flows: BTreeMap<FlowId, Flow>,
     rings: [Ring; 2],
     len: usize,
-    /// Bytes of commands in flows of large ones.
+    /// Bytes of commands in flows of the large class.
     large_bytes: usize,
 }
 
 impl EvaluationQueue {
-    /// Takes a command; `false` when there is no room for it.
+    /// Adds a command; `false` if there is no room for it.
     pub(super) fn push(&mut self, origin: Origin, command: Command) -> bool {
         let bytes = bytes_of(&command);
         let (id, is_large) = (flow_of(&command), is_large(&command, bytes));
@@ -107,7 +108,7 @@ impl EvaluationQueue {
             let flow = self.flows.get_mut(&id)?;
             let cost = flow.commands.front()?.cost;
             if flow.left < cost {
-                // Its turn is over; what it saves up is enough for the largest command in the end.
+                // Its turn is over. Its savings from several turns suffice for the largest command.
                 flow.left += TURN_COST[class];
                 ring.turns.rotate_left(1);
                 continue;
@@ -127,13 +128,13 @@ impl EvaluationQueue {
         }
     }
 
-    /// Throws everything away; gives who asked.
+    /// Drops all commands; returns their origins.
     pub(super) fn drain(&mut self) -> Vec<Origin> {
         let flows = core::mem::take(self).flows.into_values();
         flows.flat_map(|flow| flow.commands).map(|waiting| waiting.origin).collect()
     }
 
-    /// A flow waits behind the others of its class. One that did not wait has saved nothing up.
+    /// Puts a flow behind the others of its class. A flow that did not wait has no savings.
     fn begin_turns(&mut self, id: FlowId, class: Class) {
         if self.rings[class as usize].turns.is_empty() {
             let other = self.rings[1 - class as usize].taken;
@@ -143,7 +144,8 @@ impl EvaluationQueue {
         self.rings[class as usize].turns.push_back(id);
     }
 
-    /// A flow whose commands were small has a large one: it goes over as it is, since it keeps its order.
+    /// Moves a flow to the large class when it gets its first large command. All its commands move, so their order is
+    /// kept.
     fn make_large(&mut self, id: FlowId) {
         let Some(flow) = self.flows.get_mut(&id).filter(|flow| flow.class == Class::Small) else { return };
         flow.class = Class::Large;
@@ -154,9 +156,9 @@ impl EvaluationQueue {
     }
 }
 
-/// Updates are of their zone and key, steps of an import of its stage; what else there is belongs together.
+/// Updates share a flow per zone and key, and import steps per stage. All other commands share one.
 fn flow_of(command: &Command) -> FlowId {
-    let id = |parts: &[&[u8]]| item_hash(Item::Flow, parts) as u64;
+    let id = |parts: &[&[u8]]| if planted!(QueueNotShared) { 0 } else { item_hash(Item::Flow, parts) as u64 };
     match command {
         Command::Update(update) => {
             let question = update.message.get(HEADER_BYTES..).unwrap_or_default();

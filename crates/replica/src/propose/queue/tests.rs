@@ -1,4 +1,4 @@
-//! Who is next, and who has room.
+//! The order of flows, and their shares of the queue.
 
 use super::*;
 use crate::command::UpdateCommand;
@@ -8,7 +8,7 @@ use zone::RecordList;
 
 const APEX: &[u8] = b"\x01a\0";
 
-/// An update of a key with so many bytes.
+/// An update by a key, with this size in bytes.
 fn update(key: u32, bytes: usize) -> Command {
     let mut message = [&[0; HEADER_BYTES], APEX].concat();
     message.resize(bytes.max(HEADER_BYTES + APEX.len()), 0);
@@ -19,7 +19,7 @@ fn update(key: u32, bytes: usize) -> Command {
         time_signed: 1,
         fudge: 300,
         source: [0; 16],
-        taken: None,
+        reception: None,
         message,
     })
 }
@@ -35,7 +35,7 @@ fn from(token: u64) -> Origin {
     Origin { peer: None, token }
 }
 
-/// Tokens in the order in which they come out.
+/// Tokens in the order of evaluation.
 fn all(queue: &mut EvaluationQueue) -> Vec<u64> {
     std::iter::from_fn(|| queue.pop()).map(|(origin, _)| origin.token).collect()
 }
@@ -70,14 +70,14 @@ fn large_commands_are_bounded_by_their_bytes() {
     let mut queue = EvaluationQueue::default();
     let pushed = (0..).take_while(|&number| queue.push(from(0), chunk(number as u8 % 16, 256_000))).count();
     assert!(queue.large_bytes <= LARGE_COMMANDS_BYTES_MAX && queue.large_bytes + 300_000 > LARGE_COMMANDS_BYTES_MAX);
-    assert!(queue.push(from(0), update(1, 200)), "small ones have room beside them");
+    assert!(queue.push(from(0), update(1, 200)), "small commands still have room");
     assert_eq!(all(&mut queue).len(), pushed + 1);
     assert_eq!((queue.large_bytes, queue.len), (0, 0));
 }
 
-/// While both wait, small ones get three quarters, and large ones one.
+/// While both classes wait, small commands get three quarters of the bytes, and large ones a quarter.
 #[test]
-fn small_and_large_ones_share() {
+fn small_and_large_flows_share() {
     let mut queue = EvaluationQueue::default();
     for token in 0..8_000 {
         queue.push(from(token), update(1, 500));
@@ -95,7 +95,7 @@ fn small_and_large_ones_share() {
     assert!((0.18..0.32).contains(&share), "{share}");
 }
 
-/// What one class did not use while the other was alone is not made up for.
+/// A class gets no extra share later for the time in which it was idle.
 #[test]
 fn idle_flow_gets_no_lasting_priority() {
     let mut queue = EvaluationQueue::default();
@@ -116,7 +116,7 @@ fn sizes() -> impl Strategy<Value = usize> {
 }
 
 proptest! {
-    /// Everything comes out once; what is of one flow in the order in which it went in, whatever its size.
+    /// Every command comes out once, and commands of one flow come out in their order. Their sizes do not matter.
     #[test]
     fn order_in_a_flow_is_kept(
         steps in proptest::collection::vec((0u32..6, sizes(), any::<bool>()), 0..300),
@@ -145,7 +145,7 @@ proptest! {
         prop_assert!(queue.flows.is_empty() && queue.rings.iter().all(|ring| ring.turns.is_empty()));
     }
 
-    /// Flows that wait all the time get the same, whatever the sizes of what they send.
+    /// Flows that always wait get equal shares, even if their commands differ in size.
     #[test]
     fn flows_share_by_bytes(sizes in proptest::collection::vec(100usize..4_000, 2..8)) {
         let mut queue = EvaluationQueue::default();

@@ -1,4 +1,4 @@
-//! The contract of `RawNode`, rule by rule.
+//! Tests of the contract of `RawNode`, rule by rule.
 
 mod unreleased;
 
@@ -30,10 +30,10 @@ fn driver(id: u64, voters: &[u64]) -> Driver {
 }
 
 fn none(_: &Snapshot) -> CheckpointRef {
-    panic!("nobody sends a checkpoint here")
+    panic!("no checkpoint is expected here")
 }
 
-/// The disk does all that it was asked to; gives the messages that waited.
+/// The disk completes all its jobs; returns the messages that waited.
 fn write(driver: &mut Driver) -> Vec<Message> {
     let mut tickets = Tickets::default();
     let mut messages = Vec::new();
@@ -45,7 +45,7 @@ fn write(driver: &mut Driver) -> Vec<Message> {
     messages
 }
 
-/// Members whose disks answer at once.
+/// Members whose disks complete immediately.
 struct Group(BTreeMap<u64, Driver>);
 
 impl Group {
@@ -53,7 +53,7 @@ impl Group {
         Self(ids.iter().map(|&id| (id, driver(id, ids))).collect())
     }
 
-    /// Carries everything that is ready to where it belongs, until nothing moves.
+    /// Delivers all messages until there are none.
     fn settle(&mut self) {
         loop {
             let mut sent = Vec::new();
@@ -107,7 +107,7 @@ fn messages_leave_after_their_state_is_durable() {
     append.set_entries(vec![Entry { index: 2, term: 2, ..Entry::default() }].into());
     follower.step(1, append);
     assert!(follower.ready(none).unwrap().messages.is_empty());
-    // A heartbeat in between needs no write, and its answer waits behind what does.
+    // A heartbeat in between needs no write, but its answer waits behind earlier messages.
     follower.step(1, message(MessageType::MsgHeartbeat, 1, 2, 2));
     assert!(follower.ready(none).unwrap().messages.is_empty());
     let sent: Vec<_> = write(&mut follower).iter().map(Message::get_msg_type).collect();
@@ -189,7 +189,7 @@ fn a_leader_never_leaves_a_joint_configuration_behind_which_it_has_no_vote() {
     group.elect(1).leave_joint();
 }
 
-/// Raft itself leads on, without a progress of its own, and panics when it commits or stores the next entry.
+/// Raft itself would continue to lead without its own progress, and panic when it commits or stores the next entry.
 #[test]
 fn a_leader_that_applies_its_own_removal_leads_no_more() {
     let mut group = Group::new(&[1, 2, 3]);
@@ -223,7 +223,7 @@ fn time_limits_come_from_the_seed() {
     assert!(drawn(3).iter().all(|&ticks| (29..60).contains(&ticks)));
 }
 
-/// Raft draws time limits from a random source of its own, inside calls that do not say so.
+/// Raft draws timeouts from its own random source, inside calls that do not document it.
 #[test]
 fn time_limits_come_from_the_seed_after_every_call() {
     let mut random = 88_172_645_463_325_252u64;
@@ -278,7 +278,8 @@ fn settings_are_those_that_were_measured() {
     let config = super::driver::config(1, 1);
     config.validate().unwrap();
     assert_eq!((config.heartbeat_tick, config.election_tick), (5, 25));
-    // The draw starts above `election_tick`: who campaigns earlier meets peers that still hold to the old leader.
+    // Timeouts are above `election_tick`: a member that campaigns earlier meets peers that still follow the old
+    // leader.
     assert_eq!((config.min_election_tick, config.max_election_tick), (30, 60));
     assert!(config.pre_vote && config.check_quorum && config.batch_append);
     assert_eq!((config.max_inflight_msgs, config.max_size_per_msg), (64, 1 << 20));
@@ -288,6 +289,12 @@ fn settings_are_those_that_were_measured() {
 
 #[test]
 fn reads_are_refused_before_the_first_commit_of_a_term() {
+    // A single voter leads at once, and commits its first entry when the disk has it.
+    let mut single = driver(1, &[1]);
+    single.campaign();
+    assert!(single.is_leader() && !single.read_index(1));
+    while single.ready(none).is_some() || !write(&mut single).is_empty() {}
+    assert!(single.read_index(2));
     let mut group = Group::new(&[1, 2, 3]);
     let leader = group.0.get_mut(&1).unwrap();
     assert!(!leader.read_index(1));
@@ -317,13 +324,13 @@ fn what_a_correct_leader_never_sends_contradicts_the_log() {
     let mut heartbeat = message(MessageType::MsgHeartbeat, 1, 2, term);
     heartbeat.commit = last + 1;
     assert_eq!(follower.step(1, heartbeat), Guard::Contradicts(Contradiction::Lost { index: last + 1 }));
-    // Another entry where one is committed.
+    // Another entry at an index that is committed here.
     let mut append = message(MessageType::MsgAppend, 1, 2, term + 5);
     append.index = last - 1;
     append.log_term = 1;
     append.set_entries(vec![Entry { index: last, term: term + 5, ..Entry::default() }].into());
     assert_eq!(follower.step(1, append), Guard::Contradicts(Contradiction::Diverged { index: last }));
-    // A log that ends in an older term than what is committed.
+    // A log that ends in an older term than a committed entry here.
     let mut append = message(MessageType::MsgAppend, 1, 2, term + 5);
     append.index = last + 7;
     append.log_term = 1;
@@ -343,13 +350,13 @@ fn malformed_messages_are_dropped() {
     append.log_term = term;
     append.set_entries(vec![Entry { index: last + 2, term, ..Entry::default() }].into());
     assert_eq!(follower.step(1, append), Guard::Drop);
-    // Somebody else's name, somebody else's mail, a local message in disguise.
+    // A message with another sender, a message for another receiver, and a local message type.
     assert_eq!(follower.step(3, message(MessageType::MsgHeartbeat, 1, 2, term)), Guard::Drop);
     assert_eq!(follower.step(1, message(MessageType::MsgHeartbeat, 1, 3, term)), Guard::Drop);
     assert_eq!(follower.step(1, message(MessageType::MsgHeartbeat, 1, 2, 0)), Guard::Drop);
     let leader = group.0.get_mut(&1).unwrap();
     assert_eq!(leader.step(3, message(MessageType::MsgAppend, 3, 1, term)), Guard::Drop);
-    // Rejecting what was acknowledged, acknowledging what never was.
+    // A rejection of an acknowledged entry, and an acknowledgement of an entry that never existed.
     let mut reject = message(MessageType::MsgAppendResponse, 2, 1, term);
     reject.reject = true;
     reject.index = last;

@@ -1,15 +1,15 @@
-//! Changes of raft after 0.7.0 that this crate must not need: for each a guard of ours, shown here. They are named by
-//! their numbers at tikv/raft-rs, and looked at again each quarter (docs/internals/consensus-rules.md).
+//! Changes of raft after 0.7.0 that this crate must not need. Each test shows the guard that replaces one of them,
+//! named by its number at tikv/raft-rs. They are reviewed each quarter (docs/internals/consensus-rules.md).
 
 use super::*;
 
 const LARGE: usize = 100 << 10;
 
-/// A follower that was given `entries` and told that all of them are committed, and whose disk has not answered.
+/// A follower that received `entries` and their commit, and whose disk has not completed.
 fn follower_with(entries: Vec<Entry>) -> Driver {
     let mut conf_state = ConfState::default();
     conf_state.set_voters(vec![1, 2, 3]);
-    // What may leave memory leaves it at once.
+    // Entries leave memory as soon as possible.
     let config = LogConfig { tail_bytes: 0, ..LogConfig::default() };
     let log = Log::create(LogId { cluster: [0; 16], group: 0, member: 2 }, GENESIS, config);
     let mut follower = Driver::new(2, 7, LogStorage::new(log, conf_state), 1);
@@ -34,15 +34,15 @@ fn large_entries(count: u64) -> Vec<Entry> {
     (2..2 + count).map(entry).collect()
 }
 
-/// #530: before it campaigns a member looks through all that is committed and not applied, in one piece. 0.7.0 panics
-/// when the storage does not have all of that at hand; ours keeps it in memory, however much it is.
+/// #530: before a campaign, a member scans all committed but unapplied entries at once. 0.7.0 panics if the storage
+/// cannot return all of them. This log keeps them in memory, however many there are.
 #[test]
 fn candidate_sees_unapplied_configuration_changes() {
-    // Several times what one `Ready` hands out.
+    // Several times as many as one `Ready` returns.
     let mut follower = follower_with(large_entries(200));
     follower.campaign();
     assert_eq!(follower.role(), StateRole::PreCandidate);
-    // A change of membership at the very end is found: nobody campaigns under a configuration that is outdated.
+    // A change of membership at the very end is found, so no member campaigns with an outdated configuration.
     let mut entries = large_entries(200);
     let last = entries.last_mut().unwrap();
     last.set_entry_type(::raft::eraftpb::EntryType::EntryConfChangeV2);
@@ -52,8 +52,8 @@ fn candidate_sees_unapplied_configuration_changes() {
     assert_eq!(follower.role(), StateRole::Follower);
 }
 
-/// #537 lets a member apply what is committed before its own disk has it. Here a member shows nothing that it may
-/// forget: what is handed out to be applied is durable.
+/// #537 lets a member apply committed entries before its own disk has them. Here a member applies only durable
+/// entries, so it publishes nothing that it may forget.
 #[test]
 fn what_is_applied_is_durable_here() {
     let mut follower = follower_with(large_entries(100));
@@ -76,8 +76,8 @@ fn what_is_applied_is_durable_here() {
     assert_eq!(applied, 101);
 }
 
-/// #552 lets a follower drop what it is asked to propose instead of sending it to the leader, where it would be
-/// executed although its sender was told nothing. Nothing leaves a follower here but what members send each other.
+/// #552 lets a follower drop a proposal instead of sending it to the leader, which would execute it without an answer
+/// to its sender. Here a follower sends only messages between members.
 #[test]
 fn a_follower_forwards_nothing_by_itself() {
     let mut group = Group::new(&[1, 2, 3]);
@@ -93,7 +93,7 @@ fn a_follower_forwards_nothing_by_itself() {
     assert!(follower.ready(none).is_none());
 }
 
-/// #557: a late rejection must not move `next` to or behind what a member is known to have.
+/// #557: a late rejection must not move `next` to or before an entry that a member is known to have.
 #[test]
 fn late_rejection_does_not_move_progress_back() {
     let mut group = Group::new(&[1, 2, 3]);

@@ -1,4 +1,4 @@
-//! A copy of the table that does not change, as items of a checkpoint; and items back into a table.
+//! A frozen copy of the table, written as items of a checkpoint, and the restore of a table from items.
 //!
 //! | kind | what |
 //! |---|---|
@@ -20,19 +20,19 @@ const FLOOR: u8 = 2;
 const FLOOR_OF_ALL: u8 = 3;
 const PAGE: u8 = 4;
 
-/// A copy that does not change; it shares its pages with the table, and lets each go when it is written.
+/// A frozen copy. It shares its pages with the table, and releases each when it is written.
 #[derive(Clone, Debug)]
 pub(crate) struct FrozenSessions {
     pages: Pages,
     keys: Vec<Arc<KeyPage>>,
-    /// Pages of keys whose floors are written; `None` before the floor of all keys is.
+    /// Pages of keys whose floors are written; `None` before the floor of all keys.
     floors_written: Option<usize>,
     floor_of_all: u64,
     in_pages: bool,
 }
 
 impl Sessions {
-    /// A copy for a checkpoint; `in_pages` when all members can read sessions by the page.
+    /// A copy for a checkpoint. `in_pages` is set if all members can read sessions by the page.
     pub(crate) fn freeze(&self, in_pages: bool) -> FrozenSessions {
         FrozenSessions {
             pages: self.pages.clone(),
@@ -43,7 +43,7 @@ impl Sessions {
         }
     }
 
-    /// Takes one item of a checkpoint.
+    /// Restores one item of a checkpoint.
     pub(crate) fn restore(&mut self, from: &mut Decoder<'_>) -> Result<(), DecodeError> {
         match from.u8()? {
             SESSION => {
@@ -80,8 +80,8 @@ impl Sessions {
 }
 
 impl FrozenSessions {
-    /// Writes the next part of the table as items: floors first, then the sessions page by page. `false` when there is
-    /// nothing more.
+    /// Writes the next part of the table as items: first the floors, then the sessions page by page. `false` if
+    /// nothing is left.
     pub(crate) fn encode_step(&mut self, mut item: impl FnMut(Encoder)) -> bool {
         match self.floors_written {
             None => {

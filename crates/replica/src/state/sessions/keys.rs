@@ -1,4 +1,4 @@
-//! Names of keys by number, with what is known of each: how many sessions it has, and its floor.
+//! Key names by number, with the number of sessions and the floor of each.
 
 use std::sync::Arc;
 use tsig::NameTable;
@@ -7,21 +7,21 @@ use wire::name::Name;
 /// Keys of one page; pages are shared with frozen copies.
 const PAGE_KEYS: usize = 64;
 
-/// What is known of a key.
+/// The state of a key.
 #[derive(Clone, Debug)]
 pub(super) struct Key {
     pub(super) name: Arc<Name>,
-    /// Sessions that name it.
+    /// Number of its sessions.
     sessions: u32,
-    /// Latest signed time of its sessions that were evicted; zero when there was none. It survives the key, lest a key
-    /// that comes back executes twice.
+    /// Latest signed time of its evicted sessions; zero if none was evicted. It outlives the key, so that a key that
+    /// is added again does not execute an update twice.
     pub(super) floor: u64,
 }
 
-/// A page of keys; `None` is a number that is free.
+/// A page of keys; `None` is a free number.
 pub(super) type KeyPage = Vec<Option<Key>>;
 
-/// All keys that have a session or a floor.
+/// All keys with a session or a floor.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
     pages: Vec<Arc<KeyPage>>,
@@ -31,7 +31,7 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// Keys that have a floor.
+    /// Number of keys with a floor.
     pub(super) const fn floor_count(&self) -> usize {
         self.floor_count
     }
@@ -53,14 +53,14 @@ impl Keys {
         &mut Arc::make_mut(&mut self.pages[number / PAGE_KEYS])[number % PAGE_KEYS]
     }
 
-    /// The key of this number has one session more.
+    /// Counts another session of a key.
     pub(super) fn enter(&mut self, number: u32) {
         if let Some(key) = self.get_mut(number) {
             key.sessions += 1;
         }
     }
 
-    /// A session of the key is gone.
+    /// Counts a removed session of a key.
     pub(super) fn leave(&mut self, number: u32) {
         if let Some(key) = self.get_mut(number) {
             key.sessions -= 1;
@@ -68,7 +68,7 @@ impl Keys {
         self.drop_unused(number);
     }
 
-    /// Raises the floor of a key; gives the one before when it was lower.
+    /// Raises the floor of a key; returns the previous floor if it was lower.
     pub(super) fn raise_floor(&mut self, number: u32, floor: u64) -> Option<u64> {
         let key = self.get_mut(number).as_mut()?;
         let before = key.floor;
@@ -81,7 +81,7 @@ impl Keys {
         None
     }
 
-    /// Takes the lowest floor away; of equal ones that of the first name.
+    /// Removes and returns the lowest floor; among equal ones that of the first name.
     pub(super) fn take_lowest_floor(&mut self) -> Option<(Arc<Name>, u64)> {
         let numbered = self.numbers.values().map(|&number| (number, self.get(number)));
         let lowest = numbered.filter(|(_, key)| key.floor != 0).min_by_key(|(_, key)| (key.floor, &key.name));
@@ -94,7 +94,7 @@ impl Keys {
         Some((name, floor))
     }
 
-    /// The number of a key, which is about to get a session or a floor.
+    /// The number of a key that is about to get a session or a floor.
     pub(super) fn number_of(&mut self, name: &Name) -> u32 {
         if let Some(&number) = self.numbers.get(name.as_ref()) {
             return number;
@@ -126,7 +126,7 @@ impl Keys {
     }
 }
 
-/// The key of a number that a session has.
+/// The key with the number in a session.
 pub(super) fn key_of(pages: &[Arc<KeyPage>], number: u32) -> &Key {
     let key = &pages[number as usize / PAGE_KEYS][number as usize % PAGE_KEYS];
     key.as_ref().expect("a number is free only when no session and no floor has it")

@@ -1,15 +1,16 @@
-//! Repeats: which signed messages were executed, with what outcome (exactly once, precisely).
+//! Sessions: the executed messages and their outcomes, so that each message is executed exactly once.
 //!
-//! The table is bounded. The oldest signed time is evicted first, and eviction raises the floor of its key: a
-//! message signed at or before the floor that is not in the table may have been executed, so it gets BADTIME.
-//! Nothing is executed twice, whatever any clock says. Who signs ahead of time does not push out what others sign now:
-//! see [`Sessions::evict`]. How it lies in memory: `docs/internals/decisions/0019`.
+//! The table is bounded. The session with the oldest signed time is evicted first, and its eviction raises the floor
+//! of its key. A message that is signed at or before the floor and not in the table may have been executed, so it
+//! gets BADTIME. So nothing is executed twice, even if clocks are wrong. A key that signs ahead of time does not
+//! displace updates that others sign now: see [`Sessions::evict`]. The memory layout is in
+//! `docs/internals/decisions/0019`.
 
 // Sessions in the order of signed time.
 mod pages;
-// Names of keys, by number.
+// Key names by number.
 mod keys;
-// To a checkpoint, and back.
+// Writes the table to a checkpoint and restores it.
 mod frozen;
 
 pub(crate) use frozen::FrozenSessions;
@@ -17,17 +18,15 @@ pub(crate) use frozen::FrozenSessions;
 use super::hash::{Item, item_hash};
 use crate::limits::{SESSION_COUNT_MAX, SESSION_FLOORS_MAX, SESSION_NEAR_S, TIME_SIGNED_MAX};
 use keys::Keys;
+pub(crate) use pages::Identity;
 use pages::{Pages, Slot, sort_key_of};
 use wire::name::Name;
 use wire::number::Rcode;
 
-/// Names a signed message.
-pub(crate) type Identity = [u8; 16];
-
-/// What was executed.
+/// The outcome of an executed message, and its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Session {
-    /// Address of the client, an IPv4 one mapped into IPv6.
+    /// Address of the client; an IPv4 address is mapped into IPv6.
     pub(crate) source: [u8; 16],
     pub(crate) rcode: Rcode,
 }
@@ -48,7 +47,7 @@ pub(crate) enum Known {
 pub(crate) struct Sessions {
     pages: Pages,
     keys: Keys,
-    /// Floor of every key, raised when there are too many floors of single ones.
+    /// The floor of all keys. It rises when there are too many floors of single keys.
     floor_of_all: u64,
     count_max: usize,
     hash: u128,
@@ -58,9 +57,9 @@ impl Sessions {
     /// An empty table.
     ///
     /// # Panics
-    /// When it may hold more than [`SESSION_COUNT_MAX`].
+    /// If `count_max` is more than [`SESSION_COUNT_MAX`].
     pub(crate) fn new(count_max: usize) -> Self {
-        assert!(count_max <= SESSION_COUNT_MAX, "keys are numbered for so many");
+        assert!(count_max <= SESSION_COUNT_MAX, "the numbers of keys have 24 bits");
         Self { pages: Pages::default(), keys: Keys::default(), floor_of_all: 0, count_max, hash: floor_of_all_hash(0) }
     }
 
@@ -72,18 +71,18 @@ impl Sessions {
         self.pages.len()
     }
 
-    /// The session of a message; the time at which it was signed is part of what its identity is a digest of.
+    /// The session of a message. The signed time is part of the message, so its identity determines it.
     pub(crate) fn get(&self, identity: &Identity, time_signed: u64) -> Option<Session> {
         let slot = self.pages.get(&sort_key_of(time_signed, identity))?;
         Some(Session { source: slot.source, rcode: Rcode(u16::from(slot.rcode)) })
     }
 
-    /// What a message is, given the address that it came from now.
+    /// The status of a message from this address.
     pub(crate) fn known(&self, identity: &Identity, key_name: &Name, time_signed: u64, source: &[u8; 16]) -> Known {
         match self.get(identity, time_signed) {
             Some(session) if planted!(RepeatToStranger) || session.source == *source => Known::Repeat(session.rcode),
             Some(_) => Known::BadTime,
-            // Times start at one: a floor of zero refuses nothing but what was signed in the first second of 1970.
+            // Signed times start at one, so a floor of zero refuses only messages signed in the first second of 1970.
             None if !planted!(FloorIgnored)
                 && time_signed.min(TIME_SIGNED_MAX) <= self.keys.floor(key_name).max(self.floor_of_all) =>
             {
@@ -93,8 +92,8 @@ impl Sessions {
         }
     }
 
-    /// Notes an executed message, and evicts another when the table is full. `at_s` is the time of the entry, in
-    /// seconds since 1970; `None` where members know of the oldest alone.
+    /// Adds an executed message, and evicts a session if the table is full. `at_s` is the time of the entry, in
+    /// seconds since 1970; `None` at feature levels that always evict the oldest.
     pub(crate) fn insert(
         &mut self,
         identity: Identity,
@@ -115,10 +114,10 @@ impl Sessions {
         }
     }
 
-    /// Takes one out: the oldest. But where the table is full of so new ones that the oldest was signed just now, the
-    /// newest goes if it was signed well ahead of the entry: a key that signs ahead as much as it may would otherwise
-    /// leave no room for what others sign, whose floors would rise to the present with every update. Its own floor
-    /// rises to where it signed.
+    /// Evicts a session: normally the oldest. If even the oldest was signed just now, the newest is evicted if it was
+    /// signed well ahead of the entry. Otherwise a key that signs far ahead would displace all other sessions, and
+    /// the floors of other keys would rise to the present with every update. The evicted session raises its own key's
+    /// floor.
     fn evict(&mut self, at_s: Option<u64>) -> Option<Slot> {
         let (oldest, newest) = self.pages.times()?;
         let is_ahead = at_s.is_some_and(|at_s| {
@@ -138,7 +137,7 @@ impl Sessions {
         }
     }
 
-    /// A session is not in the table any more.
+    /// A session has left the table.
     fn gone(&mut self, slot: &Slot) {
         self.hash = self.hash.wrapping_sub(self.slot_hash(slot));
         self.keys.leave(slot.key());

@@ -7,13 +7,15 @@
 //! No operation touches more than two pages. A full page is split in two; the table is never rebuilt as a whole. Frozen
 //! copies share pages, which are copied when they change.
 
-use super::Identity;
 use crate::limits::{SESSION_PAGE_MAX, TIME_SIGNED_MAX};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Slots by which a page grows. Few stay unused, and few are copied for each new one.
+/// Slots by which a page grows: a small step, so that few stay unused and few are copied.
 const PAGE_SLOTS_STEP: usize = 16;
+
+/// Identifies a signed message.
+pub(crate) type Identity = [u8; 16];
 
 /// The key that sessions are ordered by: signed time, then identity, both as bytes.
 pub(super) type SortKey = [u8; 6 + 16];
@@ -67,7 +69,7 @@ pub(super) type Page = Vec<Slot>;
 /// All pages, oldest first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pages {
-    /// A place at or below all of the page and above all of the page before it.
+    /// A sort key at or below every slot of the page and above every slot of the page before.
     directory: VecDeque<(SortKey, Arc<Page>)>,
     len: usize,
 }
@@ -77,9 +79,9 @@ impl Pages {
         self.len
     }
 
-    /// The page where a place is, or belongs.
+    /// The page that contains a sort key, or where it belongs.
     fn page_of(&self, sort_key: &SortKey) -> usize {
-        // What is new is mostly the newest.
+        // New sessions are mostly the newest.
         if self.directory.back().is_some_and(|(lowest, _)| lowest <= sort_key) {
             return self.directory.len() - 1;
         }
@@ -91,7 +93,7 @@ impl Pages {
         page.get(find(page, sort_key).ok()?)
     }
 
-    /// Puts a session where it belongs; gives the one that was there.
+    /// Inserts a session; returns the one that it replaced.
     pub(super) fn put(&mut self, slot: Slot) -> Option<Slot> {
         let number = self.page_of(&slot.sort_key);
         let Some((lowest, page)) = self.directory.get_mut(number) else {
@@ -113,7 +115,7 @@ impl Pages {
             return None;
         }
         if at == 0 && number + 1 == self.directory.len() {
-            // Sessions that come in order, as from a checkpoint, leave full pages behind them.
+            // Sessions that arrive in order, as from a checkpoint, leave full pages.
             self.append(slot);
             return None;
         }
@@ -128,7 +130,7 @@ impl Pages {
         self.len += 1;
     }
 
-    /// Cuts a page in two.
+    /// Splits a page in two.
     fn split(&mut self, number: usize) {
         let (_, page) = &mut self.directory[number];
         let (newer, older) = page.split_at(SESSION_PAGE_MAX / 2);
@@ -138,7 +140,7 @@ impl Pages {
         self.directory.insert(number + 1, (lowest, Arc::new(newer)));
     }
 
-    /// Takes the oldest.
+    /// Removes and returns the oldest.
     pub(super) fn pop_first(&mut self) -> Option<Slot> {
         let (_, page) = self.directory.front_mut()?;
         let slot = Arc::make_mut(page).pop()?;
@@ -149,7 +151,7 @@ impl Pages {
         Some(slot)
     }
 
-    /// Takes the newest.
+    /// Removes and returns the newest.
     pub(super) fn pop_last(&mut self) -> Option<Slot> {
         let (_, page) = self.directory.back_mut()?;
         let slot = Arc::make_mut(page).remove(0);
@@ -160,7 +162,7 @@ impl Pages {
         Some(slot)
     }
 
-    /// When the oldest and the newest were signed.
+    /// The signed times of the oldest and the newest.
     pub(super) fn times(&self) -> Option<(u64, u64)> {
         let (oldest, newest) = (self.directory.front()?.1.last()?, self.directory.back()?.1.first()?);
         Some((oldest.time_signed(), newest.time_signed()))
@@ -171,7 +173,7 @@ impl Pages {
         self.directory.len()
     }
 
-    /// Takes the oldest page.
+    /// Removes and returns the oldest page.
     pub(super) fn pop_page(&mut self) -> Option<Arc<Page>> {
         let (_, page) = self.directory.pop_front()?;
         self.len -= page.len();
@@ -179,7 +181,7 @@ impl Pages {
     }
 }
 
-/// Where a place is among slots, newest first; or where it belongs.
+/// The position of a sort key among slots, newest first; or the position where it belongs.
 fn find(page: &Page, sort_key: &SortKey) -> Result<usize, usize> {
     page.binary_search_by(|slot| sort_key.cmp(&slot.sort_key))
 }

@@ -1,4 +1,4 @@
-//! The table against what it should be, written as plainly as possible.
+//! The table against a simple model.
 
 use super::*;
 use crate::limits::SESSION_PAGE_MAX;
@@ -39,7 +39,7 @@ fn update_at_or_below_the_floor_of_its_key_is_refused() {
     assert_eq!(sessions.known(&identity(9), &key(), 101, &HOME), Known::New);
     let other = "other.".parse().unwrap();
     assert_eq!(sessions.known(&identity(9), &other, 100, &HOME), Known::New);
-    // The newcomer itself may be the oldest.
+    // The new session itself may be the oldest.
     sessions.insert(identity(4), &key(), 150, HOME, Rcode::NOERROR, None);
     assert_eq!(sessions.known(&identity(4), &key(), 150, &HOME), Known::BadTime);
 }
@@ -68,7 +68,7 @@ fn restored(frozen: &mut FrozenSessions, count_max: usize) -> Sessions {
     sessions
 }
 
-/// The table as its promise reads: a map in the order of eviction, and floors by name.
+/// The model: a map in the order of eviction, and floors by name.
 #[derive(Clone, Default)]
 struct Model {
     sessions: BTreeMap<(u64, Identity), (Name, [u8; 16], Rcode)>,
@@ -114,7 +114,7 @@ impl Model {
         sessions.chain(floors).fold(floor_of_all_hash(0), u128::wrapping_add)
     }
 
-    /// That a table says the same of everything that was ever put into it, and of something new.
+    /// Checks that a table gives the model's answer for all sessions ever inserted, and for a new one.
     fn assert_same(&self, table: &Sessions, all: &[(u64, Identity, Name)]) {
         assert_eq!(table.len(), self.sessions.len());
         assert_eq!(table.hash(), self.hash());
@@ -127,12 +127,12 @@ impl Model {
     }
 }
 
-/// Names whose sessions and floors the table has.
+/// Number of names with sessions or floors in the table.
 fn names_of(table: &Sessions) -> usize {
     table.keys.pages().iter().flat_map(|page| page.iter()).flatten().count()
 }
 
-/// So many steps that pages are cut and emptied; few times and leading bytes, so that many lie together.
+/// Enough steps to split and empty pages; few different times and leading bytes, so that many sessions are neighbors.
 fn steps() -> impl Strategy<Value = Vec<(u64, u8, u16, u8, u8)>> {
     proptest::collection::vec((0u64..40, 0u8..4, any::<u16>(), 0u8..5, 0u8..30), 0..3 * SESSION_PAGE_MAX)
 }
@@ -140,21 +140,21 @@ fn steps() -> impl Strategy<Value = Vec<(u64, u8, u16, u8, u8)>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever is inserted in whatever order, the table is the model; so are copies of it that were made meanwhile, in
-    /// both encodings, and what is restored from them goes on as the others do.
+    /// After any insertions in any order, the table equals the model. So do its frozen copies in both encodings, and
+    /// tables restored from them continue alike.
     #[test]
-    fn a_table_is_what_the_model_is(
+    fn the_table_equals_the_model(
         steps in steps(),
         count_max in prop_oneof![Just(0usize), 1usize..20, Just(2 * SESSION_PAGE_MAX), Just(100_000)],
         drift in 0u64..3,
-        // How far the times at which messages are signed lie apart, and where the times of their entries lie.
+        // The distance of the signed times from each other and from the entry times.
         apart in 1u64..8,
         clock in proptest::option::of(0u64..300),
     ) {
         let (mut table, mut model) = (Sessions::new(count_max), Model::default());
         let (mut all, mut copies) = (Vec::new(), Vec::new());
         for (number, (time, first, rest, owner, rcode)) in steps.into_iter().enumerate() {
-            // Some histories move on in time, some stay.
+            // Some histories advance in time, some do not.
             let time = time * apart + 1 + drift * number as u64 / 8;
             let at_s = clock.map(|clock| clock + drift * number as u64 / 8);
             let mut identity = [first; 16];
@@ -191,9 +191,9 @@ proptest! {
         let mut sessions = Sessions::new(16);
         let mut executed = std::collections::BTreeSet::new();
         for (number, time, at_s) in inserts {
-            // Few messages, so that they come again.
+            // Few messages, so that some are repeated.
             let (number, time) = (number % 3, time / 10 * 10);
-            // The signed time is part of what the identity is a digest of.
+            // The signed time is part of the identity.
             let mut identity = identity(number);
             identity[15] = time as u8;
             if sessions.known(&identity, &key(), time, &HOME) == Known::New {
@@ -205,7 +205,8 @@ proptest! {
     }
 }
 
-/// One key signs 299 s ahead, twenty times as often as the table can hold; others sign now, and their clocks differ.
+/// One key signs 299 s ahead, twenty times as often as the table has room for. Others sign now, with different
+/// clocks.
 #[test]
 fn future_timestamps_do_not_evict_current_sessions() {
     const COUNT: usize = 2_000;
@@ -228,7 +229,7 @@ fn future_timestamps_do_not_evict_current_sessions() {
                 sessions.insert(identity, &flood, time, HOME, Rcode::NOERROR, Some(now));
             }
         }
-        // Several in one second: what was done in it must not be in the way of what follows.
+        // Several in one second: earlier ones must not prevent later ones.
         for (other, time) in [(0, now), (1, now - 10), (0, now), (1, now + 20), (1, now)] {
             number += 1;
             let (identity, key) = (identity_of(number, 1), &others[other]);
@@ -236,7 +237,7 @@ fn future_timestamps_do_not_evict_current_sessions() {
             sessions.insert(identity, key, time, HOME, Rcode::NOERROR, Some(now));
             noted.push((identity, key, time));
         }
-        // What was done lately is known.
+        // Recent updates are known.
         for (identity, key, time) in noted.iter().rev().take(5 * 40) {
             assert_eq!(sessions.known(identity, key, *time, &HOME), Known::Repeat(Rcode::NOERROR));
         }
@@ -244,7 +245,7 @@ fn future_timestamps_do_not_evict_current_sessions() {
     assert!(sessions.len() == COUNT && flooded > COUNT, "{flooded}");
 }
 
-/// With more floors than there may be the lowest becomes that of all keys, on a restored table too.
+/// With too many floors, the lowest becomes the floor of all keys, also in a restored table.
 #[test]
 fn floors_beyond_the_limit_become_the_floor_of_all() {
     let mut sessions = Sessions::new(1);
@@ -263,7 +264,7 @@ fn floors_beyond_the_limit_become_the_floor_of_all() {
     assert_eq!((copy.hash(), copy.floor_of_all, copy.len()), (sessions.hash(), 11, 1));
 }
 
-/// What is not in memory for long is as large as what is in it: pages that sessions left are not kept.
+/// The directory does not keep pages that became empty.
 #[test]
 fn pages_are_full_after_a_checkpoint_and_gone_when_they_are_empty() {
     let count = 20 * SESSION_PAGE_MAX;

@@ -1,19 +1,20 @@
-//! Whether a change of the settings makes sense, before it is proposed.
+//! Checks changes of the settings before they are proposed.
 
 use super::Settings;
 use crate::entry::{SettingsChange, TOKEN_REVOKED};
 use crate::io::{AdminError, Right};
-use crate::limits::{GRANTS_MAX, KEYS_MAX, MEMBERS_MAX, TOKENS_MAX};
+use crate::limits::{GRANTS_MAX, MEMBERS_MAX, TOKENS_MAX};
 use policy::Policy;
 use policy::limits::POLICIES_BYTES_MAX;
+use tsig::limits::KEYS_MAX;
 use wire::name::Name;
 use zone::ZoneId;
 
 impl Settings {
-    /// Whether a change makes sense here; `Ok(false)` when it would change nothing.
+    /// Checks a change; `Ok(false)` if it would change nothing.
     ///
     /// # Errors
-    /// The answer to the administrator.
+    /// The error for the administrator.
     pub(crate) fn check(&self, change: &SettingsChange, now_wall_ms: u64) -> Result<bool, AdminError> {
         let full = |full: bool| if full { Err(AdminError::TooLarge) } else { Ok(true) };
         match change {

@@ -1,46 +1,23 @@
-//! Which data key seals secrets: another one is brought by a node and carried to all members beside the log, each says
-//! that it holds it, then it is in use, and what the one before sealed is sealed anew.
+//! Replacement of the data key that seals secrets. A node creates a new key, and the members get it outside the log.
+//! Once every member has reported that it holds the key, the key is used, and all secrets are resealed with it.
 
-use super::trust::ca_context;
-use super::{KeyEntry, Settings, secret_context};
+use super::Settings;
+use super::key_entry::{KeyEntry, secret_context};
+use super::trust::{DataKeyNumbers, ca_context};
 use crate::entry::{DataKeyChange, Resealed, SecretId};
-use crate::io::{AdminError, Standing};
+use crate::io::{AdminError, CredentialProgress};
 use crate::limits::RESEALED_MAX;
 use crate::secrets::Sealed;
 use wire::name::Name;
-
-/// The numbers of data keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct DataKeyNumbers {
-    /// The one that seals.
-    pub(crate) current: u32,
-    /// The one that is to, and its digest.
-    pub(crate) next: Option<(u32, [u8; 32])>,
-    /// A member that had the current one is gone.
-    pub(crate) is_due: bool,
-}
-
-impl Default for DataKeyNumbers {
-    fn default() -> Self {
-        Self { current: 1, next: None, is_due: false }
-    }
-}
-
-impl DataKeyNumbers {
-    /// The number of one that is brought now.
-    pub(crate) fn next_number(self) -> u32 {
-        self.next.map_or(self.current, |(number, _)| number).saturating_add(1)
-    }
-}
 
 impl Settings {
     pub(crate) const fn data_key(&self) -> DataKeyNumbers {
         self.trust.data_key
     }
 
-    /// Whoever goes had the key.
+    /// A removed member knows the current key, so it must be replaced.
     pub(super) fn data_key_is_known_outside(&mut self) {
-        // Below that level nobody could replace it.
+        // Below that level the key could not be replaced.
         if self.feature_level >= 2 {
             self.with_trust(|trust| trust.data_key.is_due = true);
         }
@@ -80,7 +57,8 @@ impl Settings {
                 Err(AdminError::RotationBusy)
             }
             DataKeyChange::Use { number }
-                if planted!(DataKeyUsedEarly) || self.all_stand(|standing: &Standing| standing.data_key >= *number) =>
+                if planted!(DataKeyUsedEarly)
+                    || self.all_report(|progress: &CredentialProgress| progress.data_key >= *number) =>
             {
                 Ok(true)
             }
@@ -90,7 +68,7 @@ impl Settings {
         }
     }
 
-    /// What seals something that is new must be the key in use: those before it are about to go.
+    /// A new secret must be sealed with the current key, because older keys will be dropped.
     pub(super) fn check_sealed(&self, sealed: &Sealed) -> Result<(), AdminError> {
         if sealed.data_key_number == self.trust.data_key.current { Ok(()) } else { Err(AdminError::DataKeyOld) }
     }
@@ -103,7 +81,7 @@ impl Settings {
         }
     }
 
-    /// Whether a secret is still what was sealed anew, and by the key in use.
+    /// Whether the secret is still the one that was resealed, and the current key sealed it.
     fn fits(&self, resealed: &Resealed) -> bool {
         self.check_sealed(&resealed.secret).is_ok()
             && self.secret_at(&resealed.id).is_some_and(|secret| {
@@ -133,7 +111,7 @@ impl Settings {
         }
     }
 
-    /// Secrets that another key sealed than the one in use, each with what it is sealed for.
+    /// Secrets sealed with another key than the current one, each with its context.
     pub(crate) fn sealed_before(&self) -> impl Iterator<Item = (SecretId, Vec<u8>, &Sealed)> {
         let of_keys = self.keys.iter().flat_map(|(name, key)| {
             let newest = Some((SecretId::Key(name.clone()), secret_context(name), &key.secret));
@@ -166,8 +144,8 @@ mod tests {
     }
 
     fn holds(settings: &mut Settings, id: u64, data_key: u32) {
-        let standing = Standing { data_key, ..Standing::default() };
-        settings.apply(&SettingsChange::Trust(TrustChange::Standing { id, standing }), 9, 0);
+        let progress = CredentialProgress { data_key, ..CredentialProgress::default() };
+        settings.apply(&SettingsChange::Trust(TrustChange::Credentials { id, progress }), 9, 0);
     }
 
     fn sample() -> Settings {
@@ -187,7 +165,7 @@ mod tests {
         let use_2 = DataKeyChange::Use { number: 2 };
         assert_eq!(settings.check_data_key(&use_2), Err(AdminError::RotationBusy));
         settings.apply(&SettingsChange::MemberRemove { id: 3 }, 8, 0);
-        assert!(settings.data_key().is_due, "who went has the key");
+        assert!(settings.data_key().is_due, "the removed member knows the key");
         apply(&mut settings, DataKeyChange::Begin { number: 2, digest: [2; 32] });
         assert!(!settings.data_key().is_due);
         let other = DataKeyChange::Begin { number: 2, digest: [3; 32] };
@@ -226,7 +204,7 @@ mod tests {
     fn resealing_does_not_overwrite_changed_secrets() {
         let mut settings = sample();
         apply(&mut settings, DataKeyChange::Begin { number: 2, digest: [2; 32] });
-        // The one who brought it is gone: another is brought.
+        // The node that created key 2 is gone, so another key is begun.
         apply(&mut settings, DataKeyChange::Begin { number: 3, digest: [3; 32] });
         (1..=3).for_each(|id| holds(&mut settings, id, 3));
         apply(&mut settings, DataKeyChange::Use { number: 3 });

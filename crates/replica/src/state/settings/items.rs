@@ -5,14 +5,15 @@ use crate::entry::{
     decode_algorithm, decode_grant, decode_options, decode_policy, encode_algorithm, encode_grant, encode_options,
     encode_policy,
 };
-use crate::limits::{ADDRESS_BYTES_MAX, SECRET_BYTES_MAX};
+use crate::limits::ADDRESS_BYTES_MAX;
 use crate::secrets::Sealed;
 use std::sync::Arc;
+use tsig::limits::SECRET_BYTES_MAX;
 use wire::number::Serial;
 use zone::codec::{DecodeError, Decoder, Encoder};
 
 impl Settings {
-    /// Writes everything as items of a checkpoint.
+    /// Writes all settings as items of a checkpoint.
     pub(crate) fn encode_items(&self, mut item: impl FnMut(Encoder)) {
         let mut each = |kind: u8, write: &dyn Fn(&mut Encoder)| {
             let mut out = Encoder::new();
@@ -90,7 +91,7 @@ impl Settings {
         }
     }
 
-    /// Takes one item of a checkpoint.
+    /// Restores one item of a checkpoint.
     pub(crate) fn restore(&mut self, from: &mut Decoder<'_>) -> Result<(), DecodeError> {
         match from.u8()? {
             1 => {

@@ -5,8 +5,18 @@ use crate::entry::{SettingsChange, TOKEN_REVOKED};
 use crate::io::{Member, NodeId};
 use crate::limits::{TOKEN_LIFE_MS_MAX, TOKENS_MAX};
 use crate::state::{Item, item_hash};
-use crate::trust::JoinTokenStatus;
 use std::collections::BTreeMap;
+
+/// A join token without its secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JoinTokenStatus {
+    /// SHA-256 of the token.
+    pub digest: [u8; 32],
+    /// Milliseconds since 1970 after which it is void.
+    pub expires_wall_ms: u64,
+    /// Whether the joining member stays a learner.
+    pub is_learner: bool,
+}
 
 impl Settings {
     pub(crate) fn members(&self) -> Vec<Member> {
@@ -22,7 +32,7 @@ impl Settings {
         self.learners.contains(&id)
     }
 
-    /// Next incarnation of each node number that was ever in use.
+    /// Next incarnation of each node number ever used.
     pub(crate) const fn incarnations(&self) -> &BTreeMap<u32, u32> {
         &self.incarnations
     }
@@ -35,7 +45,7 @@ impl Settings {
         u64::from(incarnation) << 32 | u64::from(node)
     }
 
-    /// The join tokens that are neither used up nor revoked.
+    /// The join tokens that are neither used nor revoked.
     pub(crate) fn open_tokens(&self) -> impl Iterator<Item = JoinTokenStatus> {
         let open = self.tokens.iter().filter(|(_, expires)| **expires != TOKEN_REVOKED);
         open.map(|(&digest, &expires_wall_ms)| JoinTokenStatus {
@@ -103,7 +113,7 @@ impl Settings {
         if let Some(address) = self.members.remove(&id) {
             self.sub(member_hash(id, &address));
             self.set_learner(id, false);
-            self.forget_standing(id);
+            self.forget_credentials(id);
             self.data_key_is_known_outside();
             self.take_out_of_rotation(id);
         }

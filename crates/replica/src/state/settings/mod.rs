@@ -5,6 +5,7 @@ mod data_key;
 #[cfg(test)]
 mod hashed;
 mod items;
+mod key_entry;
 mod keys;
 mod members;
 mod pins;
@@ -12,12 +13,13 @@ mod rotation;
 #[cfg(test)]
 mod tests;
 mod trust;
+mod trust_steps;
 mod zones;
 
-pub(crate) use keys::{KeyEntry, secret_context};
+pub(crate) use key_entry::{KeyEntry, secret_context};
+pub use members::JoinTokenStatus;
 use trust::Trust;
 pub(crate) use trust::ca_context;
-use zones::Retired;
 
 use super::hash::{Item, item_hash};
 use crate::entry::SettingsChange;
@@ -27,13 +29,14 @@ use policy::Policy;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use wire::name::Name;
+use wire::number::Serial;
 use zone::ZoneId;
 
-/// What administrators decided.
+/// The settings by administrators.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     cluster_id: [u8; 16],
-    /// Raised by each change: what was decided under one epoch is not applied under another.
+    /// Each change raises it. A decision made under one epoch is not applied under another.
     epoch: u64,
     feature_level: u32,
     zones: BTreeMap<ZoneId, ZoneOptions>,
@@ -43,31 +46,40 @@ pub(crate) struct Settings {
     retired_order: BTreeMap<u64, ZoneId>,
     keys: BTreeMap<Name, KeyEntry>,
     grants: BTreeSet<(Name, Option<ZoneId>, Right)>,
-    /// Who may write what, in one zone or in all; none is empty.
+    /// Update policies, per zone and for all zones; none is empty.
     policies: BTreeMap<Option<ZoneId>, Arc<Policy>>,
     policies_bytes: usize,
     members: BTreeMap<NodeId, String>,
-    /// Next incarnation of each node number that was ever in use.
+    /// Next incarnation of each node number ever used.
     incarnations: BTreeMap<u32, u32>,
-    /// Members that are to stay learners; all others are voters, or about to become some.
+    /// Members that stay learners. All others are voters or will become voters.
     learners: BTreeSet<NodeId>,
     /// Digest and expiry, in milliseconds since 1970.
     tokens: BTreeMap<[u8; 32], u64>,
-    /// Those of them whose bearers become learners.
+    /// Digests of the tokens for learners.
     learner_tokens: BTreeSet<[u8; 32]>,
-    /// What members know each other by.
+    /// The trust between members.
     trust: Trust,
-    /// Members whose answers updates of `AckOption::AllLive` wait for, and the index of the entry that took each in.
+    /// Members that updates of `AckOption::AllLive` wait for, each with the index of the entry that added it.
     rotation: BTreeMap<NodeId, u64>,
-    /// Zones of `AckOption::AllLive`, and the index of the entry that made each so.
+    /// Zones of `AckOption::AllLive`, each with the index of the entry that set the option.
     all_live: BTreeMap<ZoneId, u64>,
-    /// Every member knows of those that are so up to this index.
+    /// Every member knows the zones that had the option at this index.
     all_live_known: u64,
     hash: u128,
 }
 
+/// The remains of a removed zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Retired {
+    /// Its last serial.
+    serial: Serial,
+    /// Index of the entry that removed it.
+    index: u64,
+}
+
 impl Settings {
-    /// The settings that a cluster begins with. All founders run one software, so it begins at the level of that.
+    /// The settings of a new cluster. All founders run the same software, so it begins at that software's level.
     pub(crate) fn genesis(cluster_id: [u8; 16], members: &[Member], feature_level: u32) -> Self {
         let mut settings = Self::empty(cluster_id);
         settings.with_scalars(|settings| settings.feature_level = feature_level);
@@ -116,8 +128,8 @@ impl Settings {
         self.epoch
     }
 
-    /// A level that the software of none is at; the hash does not follow.
-    #[cfg(test)]
+    /// Sets a level that no software supports; the hash is not updated.
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) const fn pretend_feature_level(&mut self, level: u32) {
         self.feature_level = level;
     }
@@ -126,8 +138,8 @@ impl Settings {
         self.feature_level
     }
 
-    /// Applies a change that was made for this epoch. Total: whatever the change says, something sane results,
-    /// the same on every replica.
+    /// Applies a change that was made for this epoch. It never fails: any change leads to valid settings, the same on
+    /// every replica.
     pub(crate) fn apply(&mut self, change: &SettingsChange, index: u64, time_ms: u64) {
         match change {
             SettingsChange::ZoneOptions { zone, options } => self.set_options(zone, *options, index),
@@ -137,7 +149,7 @@ impl Settings {
                 self.put_key(name, KeyEntry { algorithm, secret, previous: None, generation: index });
             }
             SettingsChange::KeyRoll { name, secret } => {
-                // The key stays who it was: what was signed with the secret before stays the same request.
+                // The generation stays: a message signed with the earlier secret remains the same request.
                 if let Some(KeyEntry { algorithm, secret: previous, generation, .. }) = self.keys.get(name).cloned() {
                     let (secret, previous) = (secret.clone(), Some(previous));
                     self.put_key(name, KeyEntry { algorithm, secret, previous, generation });
@@ -177,9 +189,9 @@ impl Settings {
         self.raise_epoch();
     }
 
-    /// Belongs to another cluster from now on, of which this is the only member: nobody of the old one is known any
-    /// more, nor how to join it; its node numbers are used up. `reseal` seals a secret anew, by its context, under the
-    /// data key of that number.
+    /// Moves the settings to another cluster, with this member as the only one. Other members and join tokens are
+    /// dropped; their node numbers stay used. `reseal` seals a secret for its context with the data key of that
+    /// number.
     ///
     /// # Errors
     /// The key whose secret cannot be opened.

@@ -1,8 +1,9 @@
-//! The keys that members show in their certificates, pinned. A certificate with another key opens nothing, even if the
+//! Pins: the keys that members may use in their certificates. A certificate with another key is refused, even if the
 //! cluster's own CA issued it.
 //!
-//! A member that renews has two pins for a moment: the key that it shows, and the next one. It shows the next one only
-//! when every member has seen its pin: a member that was down would know neither, and could never be told.
+//! During a renewal, a member has two pins: for its present key and for the next one. It uses the next key only when
+//! every member has seen its pin. A member that had not seen it would refuse every connection, and could not learn of
+//! it.
 
 use crate::entry::PinChange;
 use crate::io::NodeId;
@@ -13,14 +14,14 @@ use zone::codec::{DecodeError, Decoder, Encoder};
 /// SHA-256 of a public key as a certificate holds it (SubjectPublicKeyInfo, RFC 5280 4.1.2.7; as in RFC 7469 2.4).
 pub(crate) type Pin = [u8; 32];
 
-/// All of them.
+/// All pins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pins {
-    /// Rises with each pin that is added.
+    /// Increases with each added pin.
     version: u32,
-    /// By member, the oldest first. A member without any has not registered one yet.
+    /// By member, the oldest first. A member without pins has not registered one yet.
     by_member: BTreeMap<NodeId, Vec<Pinned>>,
-    /// The version that each member has said it applied.
+    /// The version that each member reported as applied.
     seen: BTreeMap<NodeId, u32>,
 }
 
@@ -31,7 +32,7 @@ struct Pinned {
     since: u32,
 }
 
-/// Smallest encoding of one.
+/// Size of the smallest encoding of a pin.
 const PINNED_BYTES: usize = size_of::<Pin>() + size_of::<u32>();
 
 impl Pins {
@@ -40,7 +41,7 @@ impl Pins {
         self.by_member.iter().map(|(&id, pinned)| (id, pinned.iter().map(|of| of.pin).collect()))
     }
 
-    /// The version that every member is to have seen, while one of them has a next key; with the versions seen.
+    /// The version that every member must have seen, if a member has a next key.
     pub(crate) fn wanted(&self) -> Option<u32> {
         self.by_member.values().filter_map(|pinned| pinned.get(1)).map(|next| next.since).max()
     }
@@ -49,18 +50,18 @@ impl Pins {
         self.seen.get(&id).copied().unwrap_or(0)
     }
 
-    /// Whether all of these have seen the next key of a member.
+    /// Whether all of these members have seen the next key of a member.
     pub(crate) fn is_next_seen(&self, id: NodeId, mut members: impl Iterator<Item = NodeId>) -> bool {
         let next = self.by_member.get(&id).and_then(|pinned| pinned.get(1));
         next.is_some_and(|next| members.all(|member| self.seen_by(member) >= next.since))
     }
 
-    /// Whether the change would change anything.
+    /// Whether the change has an effect.
     pub(super) fn is_news(&self, id: NodeId, change: &PinChange) -> bool {
         let known = self.by_member.get(&id).map_or(&[][..], Vec::as_slice);
         match change {
             PinChange::Add(pin) => !known.iter().any(|of| of.pin == *pin),
-            // An older key never takes the place of a newer one, however late it is asked for.
+            // An older key never replaces a newer one, even if the request is late.
             PinChange::Only(pin) => known.len() > 1 && known.last().is_some_and(|last| last.pin == *pin),
             PinChange::Seen(version) => (self.seen_by(id) + 1..=self.version).contains(version),
         }
@@ -74,7 +75,7 @@ impl Pins {
         match change {
             PinChange::Add(pin) => {
                 self.version = self.version.saturating_add(1);
-                // A next key that was never used gives its place up; the one that is shown stays.
+                // An unused next key is replaced; the present key stays.
                 known.truncate(PINS_PER_MEMBER_MAX - 1);
                 known.push(Pinned { pin: *pin, since: self.version });
             }
@@ -148,8 +149,8 @@ mod tests {
         assert_eq!(after(Only([1; 32])), (false, vec![[1; 32]]));
         assert_eq!(after(Add([2; 32])), (true, vec![[1; 32], [2; 32]]));
         assert_eq!(after(Add([3; 32])), (true, vec![[1; 32], [3; 32]]), "2 was never used");
-        assert_eq!(after(Only([1; 32])), (false, vec![[1; 32], [3; 32]]), "late: a newer one is there");
-        assert_eq!(after(Only([9; 32])), (false, vec![[1; 32], [3; 32]]), "nobody knows it");
+        assert_eq!(after(Only([1; 32])), (false, vec![[1; 32], [3; 32]]), "late: there is a newer one");
+        assert_eq!(after(Only([9; 32])), (false, vec![[1; 32], [3; 32]]), "an unknown key");
         assert_eq!(after(Only([3; 32])), (true, vec![[3; 32]]));
         assert_eq!(after(Only([3; 32])), (false, vec![[3; 32]]));
         pins.forget(2);
@@ -169,11 +170,11 @@ mod tests {
         pins.apply(1, &Seen(4));
         pins.apply(2, &Seen(4));
         assert!(!pins.is_next_seen(1, 1..=3), "3 was down");
-        // Removed, it is waited for no more.
+        // A removed member is not waited for.
         assert!(pins.is_next_seen(1, 1..=2) && !pins.is_next_seen(2, 1..=2));
         pins.apply(3, &Seen(4));
         assert!(pins.is_next_seen(1, 1..=3) && !pins.is_news(3, &Seen(3)));
-        // Another next key is waited for anew.
+        // For another next key, the wait starts again.
         pins.apply(1, &Add([10; 32]));
         assert!(!pins.is_next_seen(1, 1..=3));
     }

@@ -1,4 +1,4 @@
-//! The rotation: which members answer for zones of `ack = all-live`, and which zones those are.
+//! The rotation: the members that answer for zones of `ack = all-live`, and these zones.
 
 use super::Settings;
 use crate::entry::SettingsChange;
@@ -9,27 +9,28 @@ use zone::ZoneId;
 use zone::codec::{DecodeError, Decoder, Encoder};
 
 impl Settings {
-    /// Members whose answers updates of such zones wait for, and the index of the entry that took each in.
+    /// Members that updates of such zones wait for, each with the index of the entry that added it.
     pub(crate) const fn rotation(&self) -> &BTreeMap<NodeId, u64> {
         &self.rotation
     }
 
-    /// Whether some zone has the option.
+    /// Whether any zone has the option.
     pub(crate) fn has_all_live(&self) -> bool {
         !self.all_live.is_empty()
     }
 
-    /// Whether updates of a zone are acknowledged only when all show them: it has the option, and every member knows.
+    /// Whether updates of a zone are acknowledged only when all members show them: the zone has the option, and every
+    /// member knows that.
     pub(crate) fn is_all_live(&self, zone: &ZoneId) -> bool {
         self.all_live.get(zone).is_some_and(|&index| index <= self.all_live_known)
     }
 
-    /// The index from which on a member knows of all such zones, if it is not known yet that all members do.
+    /// The index at which a member knows all such zones, unless all members are known to know them.
     pub(crate) fn all_live_unknown(&self) -> Option<u64> {
         self.all_live.values().copied().max().filter(|&index| index > self.all_live_known)
     }
 
-    /// Applies a change that is about this.
+    /// Applies a change of the rotation.
     pub(super) fn apply_rotation(&mut self, change: &SettingsChange, index: u64) {
         match change {
             SettingsChange::RotationIn { ids } => {
@@ -45,7 +46,7 @@ impl Settings {
         }
     }
 
-    /// Writes it as items of a checkpoint.
+    /// Writes the rotation as items of a checkpoint.
     pub(super) fn encode_rotation(&self, each: &mut impl FnMut(u8, &dyn Fn(&mut Encoder))) {
         for (&id, &since) in &self.rotation {
             each(17, &|out| {
@@ -64,7 +65,7 @@ impl Settings {
         }
     }
 
-    /// Takes such an item.
+    /// Restores such an item.
     pub(super) fn restore_rotation(&mut self, kind: u8, from: &mut Decoder<'_>) -> Result<(), DecodeError> {
         match kind {
             17 => {
@@ -143,7 +144,7 @@ fn all_live_hash(zone: &ZoneId, index: u64) -> u128 {
     item_hash(Item::AllLive, &[&zone.view.to_be_bytes(), zone.apex.as_bytes(), &index.to_be_bytes()])
 }
 
-/// Zero is what a state without any such zone has, and counts for nothing.
+/// Zero stands for a state without such zones and does not affect the hash.
 fn known_hash(index: u64) -> u128 {
     if index == 0 { 0 } else { item_hash(Item::AllLiveKnown, &[&index.to_be_bytes()]) }
 }

@@ -1,8 +1,8 @@
-//! Settings are checked, applied and kept as they should be.
+//! Checks, changes and checkpoints of the settings.
 
 use super::*;
 use crate::entry::TrustChange;
-use crate::io::{AckOption, AdminError, Standing};
+use crate::io::{AckOption, AdminError, CredentialProgress};
 use crate::limits::RETIRED_ZONES_MAX;
 use policy::UpdateGrant;
 use tsig::KeyAlgorithm;
@@ -37,6 +37,18 @@ pub(super) fn sealed(secret: u8) -> Sealed {
     Sealed { data_key_number: 1, nonce: [0; 12], bytes: vec![secret; 20] }
 }
 
+pub(super) fn ca_add(number: u32) -> TrustChange {
+    let key = Sealed { data_key_number: 1, nonce: [0; 12], bytes: vec![number as u8; 20] };
+    TrustChange::CaAdd { number, certificate: vec![number as u8; 9], key }
+}
+
+pub(super) fn reports(id: NodeId, accepts: u32, issued_by: u32) -> TrustChange {
+    TrustChange::Credentials {
+        id,
+        progress: CredentialProgress { accepts, issued_by, renewal: 0, expires_s: 77, data_key: 1 },
+    }
+}
+
 /// Settings with a value in every field.
 pub(super) fn rich() -> Settings {
     let mut settings = Settings::genesis([1; 16], &[Member { id: 1, address: "[::1]:7001".to_owned() }], 1);
@@ -54,11 +66,11 @@ pub(super) fn rich() -> Settings {
     settings.apply(&policy_set(Some(zone()), "grant other. zonesub A(4);\nlimit * name-records 3;"), 9, 0);
     settings.apply(&policy_set(None, "deny * zonesub;"), 10, 0);
     settings.apply(&SettingsChange::KeyRoll { name: name("key."), secret: sealed(9) }, 11, 0);
-    let standing = Standing { accepts: 1, issued_by: 1, renewal: 2, expires_s: 3, data_key: 4 };
+    let progress = CredentialProgress { accepts: 1, issued_by: 1, renewal: 2, expires_s: 3, data_key: 4 };
     for change in [
         TrustChange::CaAdd { number: 1, certificate: vec![0x30, 0], key: sealed(8) },
         TrustChange::Renew { number: 2 },
-        TrustChange::Standing { id: 9, standing },
+        TrustChange::Credentials { id: 9, progress },
     ] {
         settings.apply(&SettingsChange::Trust(change), 12, 0);
     }
@@ -83,7 +95,7 @@ fn checkpoint_items_restore_the_same_hash() {
     assert_eq!(copy.policies(), settings.policies());
     assert_eq!(copy.policies_bytes, settings.policies_bytes);
     assert_eq!(copy.keys(), settings.keys());
-    assert_eq!((copy.trust(), copy.trust().standings().len()), (settings.trust(), 1));
+    assert_eq!((copy.trust(), copy.trust().credentials().len()), (settings.trust(), 1));
     assert!(copy.is_all_live(&zone()) && copy.all_live_unknown().is_none());
     assert_eq!(copy.rotation(), settings.rotation());
 }
@@ -102,17 +114,17 @@ fn a_zone_is_all_live_when_every_member_knows_it() {
     assert!(!settings.is_all_live(&zone()));
     settings.apply(&SettingsChange::AllLiveKnown { index: 5 }, 7, 0);
     assert!(settings.is_all_live(&zone()) && settings.all_live_unknown().is_none());
-    // Another option of the zone is no news about this one.
+    // Another option of the zone does not affect this one.
     settings.apply(&set(ZoneOptions { stale: crate::io::StaleOption::Expire, ..all_live }), 8, 0);
     assert!(settings.is_all_live(&zone()));
-    // Who is no member is not taken in; who is taken in twice came the first time.
+    // A non-member is not added, and a member that is added twice keeps its first index.
     settings.apply(&SettingsChange::RotationIn { ids: vec![1, 2] }, 9, 0);
     settings.apply(&SettingsChange::RotationIn { ids: vec![1] }, 10, 0);
     assert_eq!(settings.rotation().iter().collect::<Vec<_>>(), [(&1, &9)]);
     settings.apply(&SettingsChange::RotationOut { ids: vec![1, 3] }, 11, 0);
     settings.apply(&set(ZoneOptions::default()), 12, 0);
     assert!(!settings.has_all_live() && settings.rotation().is_empty());
-    assert_ne!(settings.hash(), before, "the epoch and what is known have moved");
+    assert_ne!(settings.hash(), before, "the epoch and the known index have changed");
     settings.apply(&set(all_live), 13, 0);
     assert_eq!(settings.all_live_unknown(), Some(13));
     settings.apply(&SettingsChange::ZoneRemove { zone: zone() }, 14, 0);
@@ -129,7 +141,7 @@ fn a_policy_goes_with_its_zone_and_an_empty_one_leaves_nothing() {
     assert_eq!(settings.policies().len(), 2);
     settings.apply(&SettingsChange::ZoneRemove { zone: zone() }, 12, 0);
     assert_eq!(settings.policies().keys().collect::<Vec<_>>(), [&None]);
-    // Of a zone that is not there it says nothing.
+    // A policy for a missing zone has no effect.
     settings.apply(&policy_set(Some(zone()), "grant other. zonesub;"), 13, 0);
     assert_eq!(settings.policies().len(), 1);
     assert_eq!(settings.check(&policy_set(Some(zone()), ""), 0), Err(AdminError::ZoneUnknown));
@@ -138,7 +150,7 @@ fn a_policy_goes_with_its_zone_and_an_empty_one_leaves_nothing() {
     assert!(settings.policies().is_empty());
     assert_eq!(settings.policies_bytes, 0);
     settings.apply(&policy_set(None, "deny * zonesub;"), 15, 0);
-    // Epochs apart they are equal.
+    // They are equal except for their epochs.
     assert_eq!(settings.hash().wrapping_sub(settings.scalars_hash()), with.hash().wrapping_sub(with.scalars_hash()));
     assert_eq!(settings.check(&policy_set(None, "deny * zonesub;"), 0), Ok(false));
     assert_eq!(settings.check(&policy_set(None, "deny * zonesub A;"), 0), Ok(true));
@@ -162,7 +174,7 @@ fn policies_have_one_bound_together() {
     }
     assert!(settings.policies_bytes <= policy::limits::POLICIES_BYTES_MAX);
     assert!(checked.len() > 40 && checked.contains(&Err(AdminError::TooLarge)), "{checked:?}");
-    // What takes the place of another counts once.
+    // A policy that replaces another counts once.
     let (last, _) = settings.policies().last_key_value().unwrap();
     let set = SettingsChange::PolicySet { zone: last.clone(), policy: rules("grant k. zonesub;") };
     assert_eq!(settings.check(&set, 0), Ok(true));
@@ -179,7 +191,7 @@ fn a_key_has_two_secrets_until_the_older_is_retired() {
         let key = &settings.keys()[&name("key.")];
         (key.secret.bytes[0], key.previous.as_ref().map(|previous| previous.bytes[0]), key.generation)
     };
-    // It stays the key that it was: what it signed before is still a repeat.
+    // The generation stays: earlier updates are still repeats.
     assert_eq!(secrets(&settings), (9, Some(1), 5));
     assert_eq!(settings.check(&roll(3), 0), Err(AdminError::KeyRolling));
     assert_eq!(settings.check(&retire, 0), Ok(true));
@@ -190,7 +202,7 @@ fn a_key_has_two_secrets_until_the_older_is_retired() {
     assert_eq!(secrets(&settings), (3, Some(9), 5));
     let unknown = SettingsChange::KeyRetire { name: name("no.") };
     assert_eq!(settings.check(&unknown, 0), Err(AdminError::KeyUnknown));
-    // Total: a key that is gone is not rolled.
+    // A removed key cannot be rolled, and the change has no effect.
     settings.apply(&SettingsChange::KeyRemove { name: name("key.") }, 14, 0);
     settings.apply(&roll(4), 15, 0);
     assert!(settings.keys().is_empty());
@@ -220,7 +232,7 @@ fn grants_go_with_their_key_and_with_their_zone() {
     assert!(settings.grants().is_empty());
     other.apply(&SettingsChange::ZoneRemove { zone: zone() }, 8, 0);
     assert!(other.grants().is_empty());
-    // A key of the same name is another key.
+    // A key with the same name is another key.
     settings.apply(&key_add(1), 20, 0);
     assert!(!settings.is_granted(&name("key."), &zone(), Right::Update));
     assert_eq!(settings.keys()[&name("key.")].generation, 20);
@@ -230,7 +242,7 @@ fn grants_go_with_their_key_and_with_their_zone() {
 fn the_zones_that_were_removed_first_are_forgotten_first() {
     let mut settings = Settings::empty([1; 16]);
     let zone = |number: usize| ZoneId { view: 0, apex: name(&format!("z{number:06}.")) };
-    // The later it goes, the earlier its name.
+    // Zones that are removed later have earlier names.
     let numbers: Vec<usize> = (0..RETIRED_ZONES_MAX + 2).rev().collect();
     for (index, &number) in numbers.iter().enumerate() {
         settings.retire(&zone(number), Serial(7), index as u64);
@@ -238,7 +250,7 @@ fn the_zones_that_were_removed_first_are_forgotten_first() {
     assert_eq!(settings.retired_serial(&zone(numbers[1])), None);
     assert_eq!(settings.retired_serial(&zone(numbers[2])), Some(Serial(7)));
     assert_eq!(settings.retired_serial(&zone(0)), Some(Serial(7)));
-    // Removed once more it is the newest, and counted once.
+    // After another removal it is the newest, and counts once.
     settings.retire(&zone(numbers[2]), Serial(9), 1_000_000);
     settings.retire(&zone(numbers[0]), Serial(9), 1_000_001);
     assert_eq!(settings.retired_serial(&zone(numbers[2])), Some(Serial(9)));
@@ -276,7 +288,7 @@ fn a_token_is_used_once_and_an_id_never_comes_back() {
 }
 
 #[test]
-fn the_role_of_a_member_stands_with_its_token_and_goes_with_it() {
+fn the_role_of_a_member_comes_from_its_token_and_ends_with_its_membership() {
     let mut settings = rich();
     let empty = settings.hash();
     let join = SettingsChange::MemberAdd { id: 2, address: "x".to_owned(), token: Some([4; 32]) };
@@ -291,7 +303,7 @@ fn the_role_of_a_member_stands_with_its_token_and_goes_with_it() {
     assert!(!settings.is_member(1) && settings.is_member(2) && !settings.is_learner(2));
     assert_eq!(settings.check(&SettingsChange::MemberReplace { gone: 9, new: 2 }, 0), Err(AdminError::NodeVotes));
     assert_eq!(settings.check(&replace, 0), Err(AdminError::NodeUnknown));
-    // Nothing of a member that went is left but its number, and the hash says so.
+    // Only the node number of a removed member remains, as the hash shows.
     settings.apply(&role(false), 10, 0);
     settings.apply(&SettingsChange::MemberRemove { id: 2 }, 11, 0);
     assert!(!settings.is_learner(2) && settings.hash() != empty);

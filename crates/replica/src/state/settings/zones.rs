@@ -1,6 +1,6 @@
-//! Zones with their options, and the last serials of zones that were removed.
+//! Zones with their options, and the last serials of removed zones.
 
-use super::Settings;
+use super::{Retired, Settings};
 use crate::entry::encode_options;
 use crate::io::{AckOption, Right, ZoneOptions};
 use crate::limits::{RETIRED_ZONES_MAX, ZONES_MAX};
@@ -11,15 +11,6 @@ use wire::name::Name;
 use wire::number::Serial;
 use zone::ZoneId;
 use zone::codec::Encoder;
-
-/// What is left of a zone that was removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Retired {
-    /// Its last serial.
-    pub(super) serial: Serial,
-    /// Index of the entry that removed it.
-    pub(super) index: u64,
-}
 
 impl Settings {
     pub(crate) const fn zones(&self) -> &BTreeMap<ZoneId, ZoneOptions> {
@@ -34,7 +25,7 @@ impl Settings {
         self.retired.get(zone).map(|retired| retired.serial)
     }
 
-    /// Makes a zone known, by the entry of this index; its contents are the business of the zone set.
+    /// Adds a zone, by the entry with this index. The zone set holds its contents.
     pub(crate) fn add_zone(&mut self, zone: &ZoneId, options: ZoneOptions, index: u64) {
         self.put_zone(zone, options);
         self.set_ack(zone, options.ack, index);
@@ -42,7 +33,7 @@ impl Settings {
         self.raise_epoch();
     }
 
-    /// Remembers the last serial of a zone that goes, by the entry of this index.
+    /// Remembers the last serial of a zone that is removed by the entry with this index.
     pub(crate) fn retire(&mut self, zone: &ZoneId, serial: Serial, index: u64) {
         if planted!(RetiredSerialsForgotten) {
             return;
@@ -54,7 +45,7 @@ impl Settings {
         }
     }
 
-    /// Moves the serials with which removed zones would come back.
+    /// Changes the serials of removed zones, from which they would continue.
     pub(crate) fn step_retired(&mut self, step: impl Fn(Serial) -> Serial) {
         for (zone, Retired { serial, index }) in self.retired.clone() {
             self.put_retired(&zone, Retired { serial: step(serial), index });

@@ -31,6 +31,14 @@ impl MemoryDisk {
         whole.map(|(nth, sector)| (offset + skipped + nth * SECTOR_BYTES, sector.to_vec())).collect()
     }
 
+    /// Overwrites a sector of a file with zeros on the medium.
+    ///
+    /// # Panics
+    /// If there is no such file or sector.
+    pub fn zero_sector(&mut self, file: &str, offset: usize) {
+        self.put_sector(file, offset, &[0; SECTOR_BYTES]);
+    }
+
     /// Overwrites a sector of a file, both on the medium and for a process that reads it.
     ///
     /// # Panics

@@ -1,7 +1,7 @@
-//! A disk in memory that forgets on a crash what was not synced, in the ways in which disks and file systems do:
-//! any subset of the unsynced sectors arrives, files end anywhere between their old and new size, and names change
-//! in the order in which they were changed, up to some point. A physical block that is larger than a sector arrives
-//! whole if all of it was written. If only a part was written, the whole block may be destroyed.
+//! A disk in memory. On a crash it loses unsynced data in the ways of real disks and file systems: any subset of the
+//! unsynced sectors arrives, files end anywhere between their old and new size, and changes of names arrive in order
+//! up to some point. A physical block that is larger than a sector arrives whole if all of it was written. If only a
+//! part was written, the whole block may be destroyed.
 
 // Faults of the medium, and the durable contents.
 mod medium;
@@ -13,13 +13,13 @@ use crate::disk::{DiskError, DiskOp, DiskRead};
 use crate::log::limits::SECTOR_BYTES;
 use std::collections::BTreeMap;
 
-/// Files, what of them is durable, and what is on its way.
+/// Files: their durable contents and names, and their unsynced changes.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryDisk {
     files: BTreeMap<u64, Contents>,
     names: BTreeMap<String, u64>,
     durable_names: BTreeMap<String, u64>,
-    /// Changes of names that are not durable, oldest first.
+    /// Unsynced changes of names, oldest first.
     unsynced_names: Vec<NameChange>,
     file_count: u64,
     /// Bytes of a physical block; 0 if a block is one sector.
@@ -32,7 +32,7 @@ pub struct MemoryDisk {
 struct Contents {
     current: Vec<u8>,
     durable: Vec<u8>,
-    /// Writes that are not durable, oldest first.
+    /// Unsynced writes, oldest first.
     unsynced: Vec<(usize, Vec<u8>)>,
     /// The bytes that the last synced write replaced, and their offset.
     replaced: Option<(usize, Vec<u8>)>,
@@ -76,10 +76,10 @@ impl MemoryDisk {
         after <= before || self.used_bytes() + (after - before) <= capacity
     }
 
-    /// Carries one operation out.
+    /// Executes one operation.
     ///
     /// # Panics
-    /// When it names a file that is not there: the core never does that.
+    /// If it names a file that does not exist. The core never does that.
     pub fn execute(&mut self, op: &DiskOp) {
         match op {
             DiskOp::Create { file, zeroed_bytes } => {
@@ -130,43 +130,31 @@ impl MemoryDisk {
         is_changed
     }
 
-    /// A sync of the file fails, and its process dies by it: what was to be written arrives in part, the kernel takes
-    /// all of it for written, and it can be read until power is lost.
+    /// Simulates a failed sync, which ends the process. The data arrives in part, but the kernel treats all of it as
+    /// written, and it can be read until power is lost.
     ///
     /// # Panics
-    /// When there is no such file.
+    /// If there is no such file.
     pub fn fail_sync(&mut self, file: &str, choose: Choose<'_>) {
         let block_bytes = self.block_bytes;
         self.contents_mut(file).arrive(block_bytes, choose);
     }
 
-    /// Files that have something to sync.
+    /// Files with unsynced data.
     pub fn unsynced(&self) -> Vec<String> {
         let is_unsynced = |number: &u64| !self.files[number].unsynced.is_empty();
         self.names.iter().filter(|(_, number)| is_unsynced(number)).map(|(name, _)| name.clone()).collect()
     }
 
-    /// Flips one bit of a file, on the medium.
+    /// Flips one bit of a file on the medium.
     ///
     /// # Panics
-    /// When there is no such file or bit.
+    /// If there is no such file or bit.
     pub fn flip(&mut self, file: &str, bit: usize) {
         let contents = self.contents_mut(file);
         contents.current[bit / 8] ^= 1 << (bit % 8);
         if let Some(byte) = contents.durable.get_mut(bit / 8) {
             *byte ^= 1 << (bit % 8);
-        }
-    }
-
-    /// Overwrites a sector of a file with zeros on the medium.
-    ///
-    /// # Panics
-    /// If there is no such file or sector.
-    pub fn zero_sector(&mut self, file: &str, offset: usize) {
-        let contents = self.contents_mut(file);
-        contents.current[offset..offset + SECTOR_BYTES].fill(0);
-        if let Some(sector) = contents.durable.get_mut(offset..offset + SECTOR_BYTES) {
-            sector.fill(0);
         }
     }
 
@@ -176,7 +164,7 @@ impl MemoryDisk {
         self.durable_names.remove(file);
     }
 
-    /// Whether nothing waits for a sync.
+    /// Whether no change waits for a sync.
     pub fn is_synced(&self) -> bool {
         self.unsynced_names.is_empty() && self.names.values().all(|number| self.files[number].unsynced.is_empty())
     }
@@ -240,14 +228,14 @@ impl Contents {
         is_changed
     }
 
-    /// What is not durable is so from now on in part, and the rest is not on its way any more.
+    /// Makes part of the unsynced data durable and drops the rest.
     fn arrive(&mut self, block_bytes: usize, choose: Choose<'_>) {
         let block_bytes = block_bytes.max(SECTOR_BYTES);
         let fate = choose(4);
         for (offset, bytes) in std::mem::take(&mut self.unsynced) {
             let mut at = 0;
             while at < bytes.len() {
-                // The disk's blocks do not depend on where the write begins.
+                // The disk's blocks are aligned to the file, not to the write.
                 let within = (offset + at) % block_bytes;
                 let len = (block_bytes - within).min(bytes.len() - at);
                 let is_whole = within == 0 && (len == block_bytes || offset + at + len >= self.durable.len());
@@ -266,7 +254,7 @@ impl Contents {
         }
     }
 
-    /// Destroys the rest of a block, as a disk does that loses power during read-modify-write.
+    /// Destroys the rest of a block, like a disk that loses power during read-modify-write.
     fn corrupt(&mut self, start: usize, block_bytes: usize) {
         let end = (start + block_bytes).min(self.durable.len());
         self.durable[start.min(end)..end].fill(0);

@@ -1,4 +1,4 @@
-//! A state in a file: whatever the file holds, there is an error or a state, never a panic.
+//! Checkpoints in files: any file leads to an error or to a state, never to a panic.
 
 use super::chunks::{join, split};
 use super::world::{CLUSTER, config, data_key, machine};
@@ -11,20 +11,20 @@ use raft::eraftpb::ConfState;
 
 const FILE: &str = "backup";
 
-/// Items of any content, in a file whose checksums are right: each chunk is an item, its tag the section.
+/// Any items, in a file with correct checksums. Each chunk is an item, and its tag is the section.
 ///
 /// # Panics
-/// When a state that was restored cannot be started from.
+/// If a replica cannot start from a restored state.
 pub fn checkpoint(bytes: &[u8]) {
     let items = split(bytes).into_iter().map(|(tag, item)| (Section(u16::from(tag)), item.to_vec())).collect();
     let (disk, file) = written(Items(items));
     restore(&disk, &file);
 }
 
-/// A file of any content.
+/// A file with any contents.
 ///
 /// # Panics
-/// When a state that was restored cannot be started from.
+/// If a replica cannot start from a restored state.
 pub fn backup(bytes: &[u8]) {
     let mut disk = MemoryDisk::default();
     disk.execute(&DiskOp::Create { file: FILE.to_owned(), zeroed_bytes: 0 });
@@ -32,7 +32,7 @@ pub fn backup(bytes: &[u8]) {
     restore(&disk, FILE);
 }
 
-/// Restores it, if it can be, and starts what came of it.
+/// Restores the file if possible, and starts a replica from the result.
 fn restore(disk: &MemoryDisk, file: &str) {
     let Ok(backup) = Backup::open(disk, file) else { return };
     let is_whole = backup.verify(disk).is_ok();
@@ -51,14 +51,14 @@ fn restore(disk: &MemoryDisk, file: &str) {
         nonce: &mut nonce,
     };
     let Ok((_, founding)) = Replica::restore(disk, &backup, founder) else { return };
-    assert!(is_whole, "nothing is restored from a damaged file");
+    assert!(is_whole, "a damaged file was restored");
     let mut new = MemoryDisk::default();
     founding.flatten().for_each(|op| new.execute(&op));
     let now = crate::io::Now { monotonic_ms: 1_000, wall_ms: super::world::TIME_MS };
-    assert!(Replica::open(&new, config, now).is_ok(), "what was restored is what a member starts from");
+    assert!(Replica::open(&new, config, now).is_ok(), "a replica must start from a restored state");
 }
 
-/// Items that are given.
+/// Items from a list.
 struct Items(Vec<(Section, Vec<u8>)>);
 
 impl CheckpointItems for Items {
@@ -72,7 +72,7 @@ impl CheckpointItems for Items {
     }
 }
 
-/// Writes a checkpoint of these; gives its name.
+/// Writes a checkpoint of these items; returns its file name.
 fn written(mut items: impl CheckpointItems) -> (MemoryDisk, String) {
     let members = ConfState { voters: vec![1, 2, 3], ..ConfState::default() };
     let header = CheckpointHeader { cluster: CLUSTER, group: 0, index: 11, term: 1, feature_level: 2, members };
@@ -84,7 +84,7 @@ fn written(mut items: impl CheckpointItems) -> (MemoryDisk, String) {
             return (disk, whole.0.file());
         }
     }
-    panic!("a checkpoint is written to its end");
+    panic!("the checkpoint was not completed");
 }
 
 fn state() -> Vec<(Section, Vec<u8>)> {
@@ -100,7 +100,7 @@ fn state() -> Vec<(Section, Vec<u8>)> {
 pub(super) fn seeds() -> Vec<Vec<u8>> {
     let items = state();
     let tagged = || items.iter().map(|(section, item)| (section.0 as u8, &item[..]));
-    // All of it, and each item alone.
+    // All items together, and each item alone.
     let mut seeds: Vec<Vec<u8>> = tagged().map(|item| join([item])).collect();
     seeds.push(join(tagged()));
     seeds

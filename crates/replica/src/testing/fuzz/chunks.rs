@@ -1,4 +1,4 @@
-//! One input that is several: each chunk is its length in two bytes, a tag, and its bytes.
+//! Splits one input into chunks. Each is a length in two bytes, a tag, and the bytes.
 
 use super::limits::CHUNKS_MAX;
 
@@ -11,7 +11,7 @@ pub(super) fn split(mut input: &[u8]) -> Vec<Chunk<'_>> {
         && let Some((length, rest)) = input.split_first_chunk::<2>()
         && let Some((&tag, rest)) = rest.split_first()
     {
-        // The last one may be cut short, so that a length that grew is still an input.
+        // The last chunk may be cut short, so that an input with a wrong length is still valid.
         let (chunk, rest) = rest.split_at(rest.len().min(usize::from(u16::from_be_bytes(*length))));
         chunks.push((tag, chunk));
         input = rest;

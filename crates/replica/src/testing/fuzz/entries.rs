@@ -1,4 +1,4 @@
-//! Entries of any content in a log: every member applies them alike, and none ends.
+//! Any entries in a log: every member applies them alike, and none stops.
 
 use super::chunks::{join, split};
 use super::world::{TIME_MS, apply, import, in_settings, machine, name, records, settings, zone};
@@ -6,15 +6,15 @@ use crate::checkpoint::CheckpointItems;
 use crate::entry::{Body, Entry, SettingsChange};
 use crate::machine::{Applied, Machine, Restore};
 
-/// Applying is total, and the same twice; what came of it survives a checkpoint.
+/// Applying entries never fails and always has the same result, and that result survives a checkpoint.
 ///
 /// # Panics
-/// When it is not.
+/// If not.
 pub fn entries(bytes: &[u8]) {
     let (mut one, mut other) = (machine(), machine());
     for (tag, chunk) in split(bytes) {
         let Ok(entry) = Entry::decode(chunk) else { continue };
-        assert_eq!(entry.encode(), chunk, "there is one way to write it");
+        assert_eq!(entry.encode(), chunk, "an entry must have one encoding");
         let index = one.applied.0 + 1;
         let applied = one.apply(index, 1, &entry, None);
         if applied == Applied::Full {
@@ -22,7 +22,7 @@ pub fn entries(bytes: &[u8]) {
         }
         assert_eq!(other.apply(index, 1, &entry, None), applied);
         assert_eq!(one.state_hash(), other.state_hash());
-        // When it is shown changes nothing.
+        // The time of publication must not matter.
         if tag & 1 == 1 {
             one.publish();
         }
@@ -37,7 +37,7 @@ fn restored(machine: &mut Machine) -> Machine {
     let mut restore = Restore::new(&super::world::config(1)).expect("room");
     let mut bytes = Vec::new();
     while let Some(section) = state.next_item(&mut bytes) {
-        restore.item(section, &bytes).expect("what was written");
+        restore.item(section, &bytes).expect("an item that was written");
         bytes.clear();
     }
     restore.finish(machine.applied).expect("the state that was written")
@@ -49,7 +49,7 @@ fn encoded(machine: &mut Machine, body: Body) -> Vec<u8> {
     bytes
 }
 
-/// Histories that lead on from the state: settings that come and go, an import, and what updates left.
+/// Histories that continue from the state: settings that are added and removed, an import, and outcomes of updates.
 pub(super) fn seeds() -> Vec<Vec<u8>> {
     let mut machine = machine();
     let mut history = Vec::new();

@@ -1,4 +1,4 @@
-//! Frames of peers: read and written alike, and no member ends by what another says.
+//! Frames of peers: each has one encoding, and no frame stops a member.
 
 use super::chunks::{join, split};
 use super::limits::OUTPUTS_MAX;
@@ -14,7 +14,7 @@ struct Member {
     disk: MemoryDisk,
     replica: Replica,
     now: Now,
-    /// Frames that it sent.
+    /// Frames that the member sent.
     sent_frames: Vec<Vec<u8>>,
 }
 
@@ -25,7 +25,7 @@ impl Member {
             disk.execute(&op);
         }
         let now = Now { monotonic_ms: 1_000, wall_ms: super::world::TIME_MS };
-        let replica = Replica::open(&disk, config(id), now).expect("what was founded");
+        let replica = Replica::open(&disk, config(id), now).expect("a founded member");
         let mut member = Self { disk, replica, now, sent_frames: Vec::new() };
         member.work();
         member
@@ -36,7 +36,7 @@ impl Member {
         self.work();
     }
 
-    /// Carries out what it asks for, until it rests.
+    /// Executes the member's outputs until there are none.
     fn work(&mut self) {
         for _ in 0..OUTPUTS_MAX {
             let Some(output) = self.replica.poll() else { return };
@@ -54,7 +54,8 @@ impl Member {
                     continue;
                 }
                 Output::Fatal { reason } => {
-                    // What another claims may show that this one lost something. It never shows a bug of ours.
+                    // A frame may claim that this member lost entries, but it must never lead to a panic or a
+                    // mismatch.
                     let is_reported = matches!(
                         reason,
                         FatalReason::LogLost(_) | FatalReason::LogDiverged(_) | FatalReason::EntryUnknown
@@ -66,7 +67,7 @@ impl Member {
             };
             self.replica.handle(input, self.now);
         }
-        panic!("it never comes to rest");
+        panic!("the outputs never end");
     }
 
     fn tick(&mut self, count: u8) {
@@ -78,10 +79,10 @@ impl Member {
     }
 }
 
-/// Each chunk is a frame to member 1; its tag says from whom, and how much time passes after it.
+/// Each chunk is a frame to member 1. Its tag gives the sender, and the time that passes after it.
 ///
 /// # Panics
-/// When a frame does not come back as it went, or a member ends that should not.
+/// If a frame is not encoded as it was decoded, or a member stops without reason.
 pub fn frames(bytes: &[u8]) {
     let chunks = split(bytes);
     let mut is_any = false;
@@ -91,7 +92,7 @@ pub fn frames(bytes: &[u8]) {
             assert_eq!(Frame::decode(&frame.encode(group)), Ok((group, frame)));
         }
     }
-    // A member takes its time to start.
+    // The start of a member is slow, so it is skipped if not needed.
     if !is_any {
         return;
     }
@@ -103,7 +104,7 @@ pub fn frames(bytes: &[u8]) {
     member.tick(100);
 }
 
-/// What members that hear nothing, or a vote each, say; and a leader's first words.
+/// Frames of members that hear nothing, or get a vote each; and a new leader's first frames.
 pub(super) fn seeds() -> Vec<Vec<u8>> {
     let mut sent_frames = Vec::new();
     for id in [2, 3] {
@@ -136,9 +137,9 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Frames of our own kinds.
+/// Frames of this crate's own kinds.
 fn others() -> Vec<Frame> {
-    use crate::command::{Answer, Command, Taken, UpdateCommand};
+    use crate::command::{Answer, Command, Reception, UpdateCommand};
     use crate::peer::{Durable, LeaseGrant, LeaseRequest, Report, ReportAck};
     let update = UpdateCommand {
         external: Default::default(),
@@ -147,7 +148,7 @@ fn others() -> Vec<Frame> {
         time_signed: super::world::TIME_MS / 1_000,
         fudge: 300,
         source: [0; 16],
-        taken: Some(Taken { transport: crate::io::Transport::Tcp, secret: tsig::SecretId([4; 8]) }),
+        reception: Some(Reception { transport: crate::io::Transport::Tcp, secret: tsig::SecretId([4; 8]) }),
         message: super::update::messages().remove(0),
     };
     vec![

@@ -1,27 +1,26 @@
-//! What others' bytes are thrown at: a body a target. libFuzzer (`fuzz/`), `cargo xtask fuzz` and a test share them.
+//! Fuzz targets. libFuzzer (`fuzz/`), `cargo xtask fuzz` and a test share them.
 //!
-//! A body takes any bytes and panics when something does not hold that must. It knows no clock: how long it goes on is
-//! for the runner to say.
+//! A target takes any bytes and panics if an invariant is violated. The runner decides how long to run.
 
 mod limits;
 
-// Inputs out of seeds, and chunks out of inputs.
+// Splits inputs into chunks.
 mod chunks;
 mod mutate;
-// A state that inputs are thrown at.
+// A state for the targets.
 mod world;
 
-// An update, as a leader and then all of them meet it.
+// Signed updates, on a leader and on all members.
 mod tsig;
 mod update;
 // Entries of the log.
 mod entries;
-// What members say to each other.
+// Messages between members.
 mod frames;
-// State in files and on its way.
+// Checkpoints in files and in transfer.
 mod checkpoint;
 mod transfer;
-// Rules as text and as bytes.
+// Policies as text and as bytes.
 mod policy;
 
 #[cfg(test)]
@@ -36,18 +35,18 @@ pub use transfer::transfer;
 pub use tsig::tsig;
 pub use update::update;
 
-/// Something to throw bytes at.
+/// A fuzz target.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// What it is called, here and in `fuzz/`.
+    /// Its name, here and in `fuzz/`.
     pub name: &'static str,
     /// Takes any bytes.
     pub run: fn(&[u8]),
-    /// Inputs that are what they should be, which others are made of.
+    /// Valid inputs, from which others are made.
     pub seeds: fn() -> Vec<Vec<u8>>,
 }
 
-/// All of them.
+/// All targets.
 pub const TARGETS: [Target; 8] = [
     Target { name: "update", run: update, seeds: update::seeds },
     Target { name: "tsig", run: tsig, seeds: tsig::seeds },
@@ -59,7 +58,7 @@ pub const TARGETS: [Target; 8] = [
     Target { name: "policy", run: policy, seeds: policy::seeds },
 ];
 
-/// The target of this name.
+/// The target with this name.
 #[must_use]
 pub fn target(name: &str) -> Option<Target> {
     TARGETS.into_iter().find(|target| target.name == name)

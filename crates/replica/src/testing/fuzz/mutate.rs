@@ -1,28 +1,28 @@
-//! Inputs out of seeds, without a look at what they do: for where libFuzzer is not.
+//! Mutates seeds at random, without coverage feedback, for machines without libFuzzer.
 
 use super::limits::INPUT_BYTES_MAX;
 
-/// Numbers at which lengths and counts change their meaning.
+/// Numbers around which lengths and counts change their meaning.
 const NUMBERS: [u32; 12] = [0, 1, 2, 63, 64, 127, 128, 255, 256, 0x7FFF, 0xC000, u32::MAX];
 
-/// Makes inputs; the same ones for the same number.
+/// Makes inputs; equal numbers lead to equal inputs.
 #[derive(Clone, Debug)]
 pub struct Mutator {
     seeds: Vec<Vec<u8>>,
-    /// A xorshift.
+    /// State of a xorshift generator.
     state: u64,
 }
 
 impl Mutator {
     /// # Panics
-    /// When there is no seed.
+    /// If there is no seed.
     #[must_use]
     pub fn new(seeds: Vec<Vec<u8>>, number: u64) -> Self {
-        assert!(!seeds.is_empty(), "something to begin with");
+        assert!(!seeds.is_empty(), "at least one seed is needed");
         Self { seeds, state: number.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1 }
     }
 
-    /// Below `bound`, which is not zero.
+    /// A number below `bound`, which is not zero.
     fn below(&mut self, bound: usize) -> usize {
         self.state ^= self.state << 13;
         self.state ^= self.state >> 7;
@@ -30,7 +30,7 @@ impl Mutator {
         (self.state >> 11) as usize % bound.max(1)
     }
 
-    /// The next input: a seed with a few things wrong.
+    /// The next input: a seed with a few changes.
     pub fn next_input(&mut self) -> Vec<u8> {
         let seed = self.below(self.seeds.len());
         let mut input = self.seeds[seed].clone();
@@ -64,14 +64,14 @@ impl Mutator {
                 let bytes: Vec<u8> = (0..self.below(8)).map(|_| self.below(256) as u8).collect();
                 input.splice(at..at, bytes);
             }
-            // Part of it once more, elsewhere.
+            // Copies a part of the input to another place.
             6 => {
                 let count = self.below(rest.min(128) + 1);
                 let part = input[at..at + count].to_vec();
                 let to = self.below(input.len() + 1);
                 input.splice(to..to, part);
             }
-            // Part of another one.
+            // Copies a part of another seed.
             7 => {
                 let other = self.below(self.seeds.len());
                 let from = self.below(self.seeds[other].len() + 1);

@@ -1,14 +1,14 @@
-//! Rules, as an administrator writes them and as members hold them.
+//! Policies as text and as bytes.
 
 use policy::Policy;
 use policy::text::parse_policy;
 use zone::codec::{Decoder, Encoder};
 
-/// What is read as text is shown so that it is read again the same; and so it is in bytes, which may hold types that
-/// the text does not name.
+/// The text form and the byte form of a policy are both read back without change. Bytes may contain types that have
+/// no name in the text.
 ///
 /// # Panics
-/// When it is not.
+/// If not.
 pub fn policy(bytes: &[u8]) {
     if let Ok(policy) = parse_policy(&String::from_utf8_lossy(bytes)) {
         let shown = policy.to_string();

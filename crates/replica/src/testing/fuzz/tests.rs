@@ -1,22 +1,22 @@
-//! A few inputs at each target, the same in every run; and every input that was ever found to break one.
+//! Runs a few inputs per target, the same in each run, and every input that ever failed.
 
 use super::{Mutator, TARGETS, target};
 
-/// Inputs for each target: as many as take a moment.
+/// Inputs per target, few enough for a quick test.
 const INPUTS: usize = 400;
 
-/// What broke a target once: its name and the input in hex.
+/// Inputs that failed: the target's name and the bytes in hex.
 const FOUND: &str = include_str!("../../../testdata/fuzz.txt");
 
 #[test]
-fn every_seed_and_what_is_made_of_it_holds() {
+fn seeds_and_their_mutations_pass() {
     for target in TARGETS {
         let seeds = (target.seeds)();
         seeds.iter().for_each(|seed| (target.run)(seed));
         let mut mutator = Mutator::new(seeds, 1);
         for _ in 0..INPUTS {
             let input = mutator.next_input();
-            // What it was is in the output of a test that fails.
+            // The output of the failed test contains the input.
             let caught = std::panic::catch_unwind(|| (target.run)(&input));
             let hex: String = input.iter().map(|byte| format!("{byte:02x}")).collect();
             assert!(caught.is_ok(), "{} {hex}", target.name);
@@ -25,7 +25,7 @@ fn every_seed_and_what_is_made_of_it_holds() {
 }
 
 #[test]
-fn what_was_found_once_holds() {
+fn inputs_found_by_fuzzing_pass() {
     for line in FOUND.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
         let (name, hex) = line.split_once(' ').unwrap();
         let bytes: Vec<u8> =

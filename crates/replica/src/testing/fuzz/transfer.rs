@@ -1,12 +1,12 @@
-//! What members say to each other while a checkpoint moves.
+//! Frames of a checkpoint transfer.
 
 use crate::checkpoint::{CheckpointHeader, Manifest, Part, Table, TransferFrame};
 use raft::eraftpb::ConfState;
 
-/// Frames and announcements are written as they were read.
+/// Frames and announcements are encoded as they were decoded.
 ///
 /// # Panics
-/// When they are not.
+/// If not.
 pub fn transfer(bytes: &[u8]) {
     if let Ok(frame) = TransferFrame::decode(bytes) {
         let mut written = Vec::new();

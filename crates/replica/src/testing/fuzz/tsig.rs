@@ -1,4 +1,4 @@
-//! Who sent a message: nobody is taken for the holder of a key who is not.
+//! Authentication of messages: no sender passes as the holder of another's key.
 
 use super::update::messages;
 use super::world::{KEYS, SECRET, TIME_MS, name};
@@ -7,7 +7,7 @@ use tsig::{Authenticated, KeyAlgorithm, KeyTable, TsigKey, authenticate};
 use wire::parse::{Parsed, parse_request};
 
 const NOW_S: u64 = TIME_MS / 1_000;
-/// A key for each algorithm; two of them are those that updates of other targets are signed with.
+/// A key per algorithm. Two of them also sign the updates of other targets.
 const KEYED: [(&str, KeyAlgorithm); 3] =
     [(KEYS[0], KeyAlgorithm::HmacSha256), (KEYS[1], KeyAlgorithm::HmacSha512), ("third.", KeyAlgorithm::HmacSha384)];
 
@@ -27,28 +27,28 @@ fn identity(bytes: &[u8], keys: &KeyTable) -> Option<[u8; 16]> {
             let mut response = bytes[..bytes.len().min(12)].to_vec();
             let len = response.len();
             response.resize(len + signer.reserve_bytes(), 0);
-            assert!(signer.sign(&mut response, len, NOW_S).is_ok(), "what was reserved is enough");
+            assert!(signer.sign(&mut response, len, NOW_S).is_ok(), "the reserved room suffices");
             Some(verified.identity)
         }
         Authenticated::Rejected { signer: Some(signer), .. } => {
             let mut response = vec![0; 12 + signer.reserve_bytes()];
-            assert!(signer.sign(&mut response, 12, NOW_S).is_ok(), "what was reserved is enough");
+            assert!(signer.sign(&mut response, 12, NOW_S).is_ok(), "the reserved room suffices");
             None
         }
         Authenticated::Unsigned | Authenticated::Rejected { signer: None, .. } => None,
     }
 }
 
-/// Whatever verifies is one of the messages that were signed.
+/// Every message that verifies is one of the signed messages.
 ///
 /// # Panics
-/// When it is not.
+/// If not.
 pub fn tsig(bytes: &[u8]) {
     let keys = keys();
     let Some(identity_of_input) = identity(bytes, &keys) else { return };
-    // The header's ID, the case of names and the order of nothing else are outside of the MAC (RFC 8945 4.3.2).
+    // The MAC does not cover the header's ID and the case of names (RFC 8945 4.3.2).
     let known = seeds().iter().filter_map(|seed| identity(seed, &keys)).any(|known| known == identity_of_input);
-    assert!(known, "it verifies, and nobody signed it");
+    assert!(known, "an unsigned message was verified");
 }
 
 pub(super) fn seeds() -> Vec<Vec<u8>> {

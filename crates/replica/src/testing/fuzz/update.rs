@@ -1,4 +1,4 @@
-//! An UPDATE from bytes to what every member holds of it.
+//! An UPDATE, from its bytes to its effect on every member.
 
 use super::world::{APEX, KEYS, TIME_MS, assert_no_alarm, machine, name};
 use crate::entry::{Body, Entry, UpdateEntry, ZoneChange};
@@ -14,10 +14,11 @@ use zone::ZoneId;
 
 const SOURCE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
-/// Parse, prescan, policy, evaluation, the entry, and what a leader and a follower make of it: the same.
+/// Parsing, prescan, policy, evaluation and the entry must succeed, and a leader and a follower must reach the same
+/// state.
 ///
 /// # Panics
-/// When one of these does not hold.
+/// If an invariant is violated.
 pub fn update(bytes: &[u8]) {
     let Parsed::Request(request) = parse_request(bytes) else { return };
     let Ok(parsed) = prescan(&request) else { return };
@@ -28,9 +29,9 @@ pub fn update(bytes: &[u8]) {
         if written.len() > ENTRY_BYTES_MAX {
             continue;
         }
-        let entry = Entry::decode(&written).expect("what a leader wrote");
-        assert_eq!(entry.body, body, "it is read as it was written");
-        // The leader carries it out before it proposes it, the follower when it applies it.
+        let entry = Entry::decode(&written).expect("an entry that a leader wrote");
+        assert_eq!(entry.body, body, "the entry changed in its encoding");
+        // The leader applies it before it proposes it, the follower when it is committed.
         let version = zone_work(&body, &leader.stages).map(|work| {
             apply_work(&mut leader.zones, work).expect("what was evaluated fits the zone that it was evaluated on")
         });
@@ -53,13 +54,20 @@ fn evaluated(machine: &Machine, parsed: &Update, bytes: usize, key: &str, number
     let zone = machine.zones.head().zone(&zone_id)?;
     let key_name = name(key);
     let requestor = Requestor { key: key_name.as_ref(), source: IpAddr::V4(SOURCE), is_connected: number > 1 };
-    let permit =
-        machine.settings.rules(&key_name, &zone_id).judge(requestor).permit(&parsed.steps, bytes, Some(&zone)).ok()?;
+    let permit = machine
+        .settings
+        .rules(&key_name, &zone_id)
+        .evaluator(requestor)
+        .permit(&parsed.steps, bytes, Some(&zone))
+        .ok()?;
     let outcome = evaluate_within(&permit, &zone, parsed, options.serial_policy, TIME_MS / 1_000);
     assert!(outcome.changeset.is_none() || outcome.rcode == Rcode::NOERROR, "a refused update leaves no trace");
     if let Some(changeset) = &outcome.changeset {
         assert_eq!(changeset.serial_from, zone.serial());
-        assert!(changeset.serial_from.is_none_or(|from| changeset.serial_to.is_newer_than(from)), "the serial goes on");
+        assert!(
+            changeset.serial_from.is_none_or(|from| changeset.serial_to.is_newer_than(from)),
+            "the serial must increase"
+        );
     }
     let base_hash = zone.hash();
     let change = outcome.changeset.map(|changeset| ZoneChange { zone: zone_id, base_hash, changeset });

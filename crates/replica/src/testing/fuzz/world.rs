@@ -1,4 +1,4 @@
-//! A small state that has something of everything: zones, keys, grants and rules.
+//! A small state with zones, keys, grants and rules.
 
 use crate::entry::{
     Body, Entry, ImportBegin, ImportChunk, ImportCommit, ImportPurpose, SettingsChange, SettingsEntry, StageId,
@@ -20,9 +20,9 @@ use zone::{Record, RecordList, ZoneId};
 pub(super) const CLUSTER: [u8; 16] = [1; 16];
 pub(super) const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
 pub(super) const APEX: &str = "example.test.";
-/// The time of all that happens, in milliseconds since 1970.
+/// The time of all events, in milliseconds since 1970.
 pub(super) const TIME_MS: u64 = 1_700_000_000_000;
-/// A key that may change everything, and one that rules hold to little.
+/// A key that may change everything, and one with narrow rules.
 pub(super) const KEYS: [&str; 2] = ["all.", "some."];
 
 const RULES: &str = "deny some. name ns.example.test.;\ngrant some. zonesub A(2) AAAA TXT;\n\
@@ -57,7 +57,7 @@ fn record(owner: &str, rtype: Rtype, rdata: &[u8]) -> Record {
     Record { owner: name(owner), rtype, ttl: 300, rdata: rdata.into() }
 }
 
-/// What the zone holds at first.
+/// The first contents of the zone.
 pub(super) fn records() -> Vec<Record> {
     let ns = name("ns.example.test.");
     let mut soa = [ns.as_bytes(), name("root.example.test.").as_bytes()].concat();
@@ -78,13 +78,13 @@ pub(super) fn records() -> Vec<Record> {
     ]
 }
 
-/// Applies it as a follower does.
+/// Applies an entry as a follower does.
 pub(super) fn apply(machine: &mut Machine, body: Body) -> Applied {
     let index = machine.applied.0 + 1;
     machine.apply(index, 1, &Entry { group: 0, time_ms: TIME_MS, body }, None)
 }
 
-/// An import in two steps and its commit, for the state that the machine is in.
+/// An import in two chunks and its commit, for the present state.
 pub(super) fn import(machine: &Machine, apex: &str, records: &[Record]) -> [Body; 3] {
     let stage = StageId([5; 16]);
     let records: RecordList = records.iter().collect();
@@ -97,7 +97,7 @@ pub(super) fn import(machine: &Machine, apex: &str, records: &[Record]) -> [Body
     ]
 }
 
-/// Changes of the settings that lead to the state.
+/// Changes of the settings that produce the state.
 pub(super) fn settings() -> Vec<SettingsChange> {
     let mut changes = Vec::new();
     for (number, key) in (1..).zip(KEYS) {
@@ -132,7 +132,7 @@ pub(super) fn machine() -> Machine {
     machine
 }
 
-/// Nothing was applied that did not fit, and nothing evaluated that the zones did not take.
+/// No applied entry was a mismatch, and no evaluated change was refused by the zones.
 pub(super) fn assert_no_alarm(machine: &Machine) {
     assert_eq!(machine.invariant_violations, crate::InvariantViolations::default());
 }

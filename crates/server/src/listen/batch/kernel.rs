@@ -1,4 +1,4 @@
-//! What the kernel wants to see: addresses, control messages, options.
+//! Addresses, control messages and options in the kernel's format.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 /// Bytes of control messages of one datagram: an `in6_pktinfo` and a segment size, each with its head, rounded up.
 pub(super) const CONTROL_BYTES: usize = 64;
 
-/// Control messages are read and written as `cmsghdr`, which wants the alignment of a long.
+/// A buffer for control messages, aligned for `cmsghdr`.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 pub(super) struct Control(pub(super) [u8; CONTROL_BYTES]);
@@ -19,7 +19,7 @@ pub(super) fn set_option(
     name: libc::c_int,
     value: libc::c_int,
 ) -> io::Result<()> {
-    // SAFETY: the value is a live int and its true size goes with it.
+    // SAFETY: the pointer is to a live int, and its size is passed with it.
     let done = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -32,10 +32,10 @@ pub(super) fn set_option(
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The address as the kernel has it, and its length.
+/// An address in the kernel's format, and its length.
 pub(super) fn to_storage(address: SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
     let address = socket2::SockAddr::from(address);
-    // SAFETY: sockaddr_storage is plain integers, for which all zero bytes are a value.
+    // SAFETY: sockaddr_storage holds only integers, for which all zero bytes are valid.
     let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
     // SAFETY: `address` holds `len()` bytes, no more than a sockaddr_storage, and the two do not overlap.
     unsafe {
@@ -48,7 +48,7 @@ pub(super) fn to_storage(address: SocketAddr) -> (libc::sockaddr_storage, libc::
     (storage, address.len())
 }
 
-/// Bytes of an address that the kernel wrote.
+/// Length of an address that the kernel wrote.
 pub(super) fn storage_len(storage: &libc::sockaddr_storage) -> libc::socklen_t {
     match libc::c_int::from(storage.ss_family) {
         libc::AF_INET => size_of::<libc::sockaddr_in>() as libc::socklen_t,
@@ -56,7 +56,7 @@ pub(super) fn storage_len(storage: &libc::sockaddr_storage) -> libc::socklen_t {
     }
 }
 
-/// The address in a form that Rust knows; `None` when it is of another family.
+/// The address that the kernel wrote; `None` if it is neither IPv4 nor IPv6.
 pub(super) fn from_storage(storage: &libc::sockaddr_storage) -> Option<SocketAddr> {
     match libc::c_int::from(storage.ss_family) {
         libc::AF_INET => {
@@ -76,27 +76,28 @@ pub(super) fn from_storage(storage: &libc::sockaddr_storage) -> Option<SocketAdd
     }
 }
 
-/// Bytes of a cmsghdr, and where its data starts (both are multiples of eight on Linux, 64 bit).
+/// Bytes of a cmsghdr. Its data starts there: on 64-bit Linux this is a multiple of eight.
 const CONTROL_HEAD: usize = size_of::<libc::cmsghdr>();
 
 /// Where a datagram was sent to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Destination {
-    /// The address that its response comes from; a group of IPv6, which no response comes from, as it is.
+    /// The source address of its response. For an IPv6 multicast datagram this is the group, which is not answered.
     pub(super) local: IpAddr,
-    /// It is a group, or all that are on a link.
+    /// Whether it was sent to a multicast group or a broadcast address.
     pub(super) is_multicast: bool,
 }
 
 /// The address that a datagram was sent to, from its control messages.
 pub(super) fn read_destination(control: &[u8]) -> Option<Destination> {
-    let word = |at: usize| control.get(at..at + 4).map(|bytes| i32::from_ne_bytes(bytes.try_into().unwrap_or([0; 4])));
-    // The kernel writes one message, the one asked for: length (a size_t), level, type, data.
-    let (level, kind) = (word(CONTROL_HEAD - 8)?, word(CONTROL_HEAD - 4)?);
+    let integer =
+        |at: usize| control.get(at..at + 4).map(|bytes| i32::from_ne_bytes(bytes.try_into().unwrap_or([0; 4])));
+    // The kernel writes one message, because one option is set: length (a size_t), level, type, data.
+    let (level, kind) = (integer(CONTROL_HEAD - 8)?, integer(CONTROL_HEAD - 4)?);
     let data = control.get(CONTROL_HEAD..)?;
     if level == libc::IPPROTO_IP && kind == libc::IP_PKTINFO {
-        // in_pktinfo: interface, local address, header destination address. The two are one, but for what is sent to
-        // many: then the first is one of ours.
+        // in_pktinfo: interface, local address, destination address of the header. They differ for multicast and
+        // broadcast: then the local address is one of this machine.
         let (local, rest) = data.get(4..)?.split_first_chunk::<4>()?;
         let (to, _) = rest.split_first_chunk::<4>()?;
         Some(Destination { local: IpAddr::from(*local), is_multicast: local != to && *local != [0; 4] })
@@ -109,7 +110,7 @@ pub(super) fn read_destination(control: &[u8]) -> Option<Destination> {
     }
 }
 
-/// Writes the control message that makes the kernel send from `local`; gives its bytes.
+/// Writes the control message that makes the kernel send from `local`; returns its length.
 pub(super) fn write_source(control: &mut [u8], local: IpAddr) -> usize {
     let mut data = [0; size_of::<libc::in6_pktinfo>()];
     // Interface 0: the routing table chooses.
@@ -126,8 +127,7 @@ pub(super) fn write_source(control: &mut [u8], local: IpAddr) -> usize {
     }
 }
 
-/// Writes the control message that makes the kernel take a message apart, this many bytes a datagram; gives its
-/// bytes.
+/// Writes the control message that makes the kernel cut a message into datagrams of `bytes` bytes; returns its length.
 pub(super) fn write_segment(control: &mut [u8], bytes: usize) -> usize {
     write_message(control, libc::SOL_UDP, libc::UDP_SEGMENT, &(bytes as u16).to_ne_bytes())
 }

@@ -1,61 +1,48 @@
 //! Datagrams in batches: recvmmsg and sendmmsg over buffers that are allocated once.
 //!
-//! This folder is the only place of the server with `unsafe` on the packet path. The tables of `mmsghdr`, `iovec`,
-//! addresses and control messages that the kernel wants are full of raw pointers into one another; they are set up
-//! afresh before each call from indices into memory that a [`Batch`] owns, so that no pointer outlives a call.
+//! This folder is the only place of the server with `unsafe` on the packet path. The kernel's tables (`mmsghdr`,
+//! `iovec`, addresses, control messages) point into one another. They are rebuilt before each call from indices into
+//! memory that a [`DatagramBatch`] owns, so that no pointer outlives a call.
 #![expect(unsafe_code, reason = "batched system calls; every block argues its safety")]
 
-// Addresses, control messages and options, as the kernel has them.
+// The requests and responses of a batch, for the code that answers them.
+mod exchange;
+mod index_set;
+// Addresses, control messages and options in the kernel's format.
 mod kernel;
-// Which responses go together.
+// Which responses share one message to the kernel.
 mod runs;
-// A socket, and the wait for several.
+// A socket, and waiting for several.
 mod socket;
 
+pub(crate) use index_set::IndexSet;
 pub(crate) use socket::{BatchSocket, wait};
 
-use crate::limits::{DATAGRAM_BYTES_MAX, UDP_BATCH_COUNT, UDP_RESPONSE_BYTES_MAX};
+use crate::limits::{DATAGRAM_BYTES_MAX, UDP_BATCH_COUNT};
+use config::limits::UDP_RESPONSE_BYTES_MAX;
 use kernel::{CONTROL_BYTES, Control, from_storage, read_destination, storage_len, write_segment, write_source};
 use runs::{Response, group_by_route, run_len};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 
-/// Bytes from one receive slot to the next: a whole datagram, and three cache lines over, so that the first lines of
-/// the slots do not all fall into the same sets of the cache.
+/// Bytes from one receive slot to the next: a whole datagram, and three cache lines more. So the first lines of the
+/// slots do not all share the same cache sets.
 const RECEIVE_STRIDE: usize = DATAGRAM_BYTES_MAX + 1 + 3 * 64;
-/// Slots that are offered to the kernel when nothing is known of the traffic; twice as many as came last time
-/// otherwise, so that a quiet worker does not set up a whole batch for one datagram.
+/// Fewest slots offered to the kernel. Otherwise twice as many as arrived last time, so that a quiet worker does not
+/// set up a whole batch for one datagram.
 const SLOTS_MIN: usize = 4;
 
-/// A datagram that was received: its bytes, who sent it, and the address it was sent to when the socket tells.
-#[derive(Clone, Copy)]
-pub(crate) struct Received<'b> {
-    pub(crate) bytes: &'b [u8],
-    pub(crate) peer: SocketAddr,
-    pub(crate) local: Option<IpAddr>,
-    /// It was sent to a group, or to all on a link; known where `local` is.
-    pub(crate) is_multicast: bool,
-}
-
-/// Datagrams of the last receive, and whether there may be more.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct ReceiveResult {
-    pub(crate) count: usize,
-    pub(crate) may_have_more: bool,
-}
-
-/// The addresses of a datagram: who sent it, and where to.
+/// The sender and the destination of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 struct Route {
-    /// `None`: of a family that this server does not speak.
+    /// `None` if it is neither IPv4 nor IPv6.
     peer: Option<SocketAddr>,
     local: Option<IpAddr>,
-    is_multicast: bool,
 }
 
 /// Buffers for one worker: receive slots, send slots, and the tables for the kernel.
-pub(crate) struct Batch {
+pub(crate) struct DatagramBatch {
     received: Vec<u8>,
     sent: Vec<u8>,
     addresses: Vec<libc::sockaddr_storage>,
@@ -64,18 +51,24 @@ pub(crate) struct Batch {
     headers: Vec<libc::mmsghdr>,
     /// Slots that the next receive offers.
     slot_count: usize,
-    /// Of the last receive: how many, the bytes of each, and its way.
+    /// The last receive: the number of datagrams, the length of each, and its route.
     count: usize,
     lengths: [usize; UDP_BATCH_COUNT],
     routes: [Route; UDP_BATCH_COUNT],
+    /// The datagrams that may get a response, and the number of datagrams to a multicast group or broadcast address.
+    answerable: IndexSet,
+    multicast_count: usize,
+    /// The outcomes of the datagrams. Deferred ones go to the update threads.
     responses: [Response; UDP_BATCH_COUNT],
     response_count: usize,
+    deferred: IndexSet,
+    panic_count: usize,
 }
 
-impl Batch {
-    /// All the memory a worker needs.
+impl DatagramBatch {
+    /// Allocates all memory that a worker needs.
     pub(crate) fn new() -> Self {
-        // SAFETY: these three are plain integers and pointers, for which all zero bytes are a value.
+        // SAFETY: these three hold only integers and pointers, for which all zero bytes are valid.
         let (address, iovec, header) = unsafe { (std::mem::zeroed(), std::mem::zeroed(), std::mem::zeroed()) };
         Self {
             received: vec![0; RECEIVE_STRIDE * UDP_BATCH_COUNT],
@@ -88,15 +81,18 @@ impl Batch {
             count: 0,
             lengths: [0; UDP_BATCH_COUNT],
             routes: [Route::default(); UDP_BATCH_COUNT],
+            answerable: IndexSet::default(),
+            multicast_count: 0,
             responses: [Response::default(); UDP_BATCH_COUNT],
             response_count: 0,
+            deferred: IndexSet::default(),
+            panic_count: 0,
         }
     }
 
-    /// Receives up to a batch of datagrams without blocking.
-    pub(crate) fn receive(&mut self, from: &BatchSocket) -> io::Result<ReceiveResult> {
-        self.count = 0;
-        self.response_count = 0;
+    /// Receives up to a batch of datagrams without blocking; returns whether there may be more.
+    pub(crate) fn receive(&mut self, from: &BatchSocket) -> io::Result<bool> {
+        self.reset();
         let offered = self.slot_count;
         for index in 0..offered {
             let slot = &mut self.received[index * RECEIVE_STRIDE..][..DATAGRAM_BYTES_MAX];
@@ -131,9 +127,7 @@ impl Batch {
         };
         if count < 0 {
             return match io::Error::last_os_error() {
-                error if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
-                    Ok(ReceiveResult { count: 0, may_have_more: false })
-                }
+                error if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(false),
                 error => Err(error),
             };
         }
@@ -143,35 +137,27 @@ impl Batch {
             self.lengths[index] = (self.headers[index].msg_len as usize).min(DATAGRAM_BYTES_MAX);
             let control_len = self.headers[index].msg_hdr.msg_controllen.min(CONTROL_BYTES);
             let to = read_destination(&self.control[index].0[..control_len]);
-            self.routes[index] = Route {
-                peer: from_storage(&self.addresses[index]),
-                local: to.map(|to| to.local),
-                is_multicast: to.is_some_and(|to| to.is_multicast),
-            };
+            let peer = from_storage(&self.addresses[index]);
+            self.routes[index] = Route { peer, local: to.map(|to| to.local) };
+            if peer.is_some() {
+                if to.is_some_and(|to| to.is_multicast) {
+                    self.multicast_count += 1;
+                } else {
+                    self.answerable.insert(index);
+                }
+            }
         }
-        Ok(ReceiveResult { count: self.count, may_have_more: self.count == offered })
+        Ok(self.count == offered)
     }
 
-    /// A datagram of the last receive, and the slot for its response. `None` when its sender has no address.
-    pub(crate) fn exchange(&mut self, index: usize) -> Option<(Received<'_>, &mut [u8])> {
-        assert!(index < self.count);
-        let Route { peer, local, is_multicast } = self.routes[index];
-        let bytes = &self.received[index * RECEIVE_STRIDE..][..self.lengths[index]];
-        let out = &mut self.sent[index * UDP_RESPONSE_BYTES_MAX..][..UDP_RESPONSE_BYTES_MAX];
-        Some((Received { bytes, peer: peer?, local, is_multicast }, out))
-    }
-
-    /// The datagrams of the last receive.
-    pub(crate) fn datagrams(&self) -> impl Iterator<Item = &[u8]> {
-        let datagrams = self.received.chunks(RECEIVE_STRIDE).zip(&self.lengths[..self.count]);
-        datagrams.map(|(bytes, &len)| &bytes[..len])
-    }
-
-    /// Records that the slot of datagram `index` holds a response of `len` bytes.
-    pub(crate) fn respond(&mut self, index: usize, len: usize) {
-        assert!(index < self.count && len <= UDP_RESPONSE_BYTES_MAX && self.response_count < UDP_BATCH_COUNT);
-        self.responses[self.response_count] = Response { index, bytes: len };
-        self.response_count += 1;
+    /// Clears the datagrams of the last receive, and their outcomes.
+    fn reset(&mut self) {
+        self.count = 0;
+        self.answerable = IndexSet::default();
+        self.multicast_count = 0;
+        self.response_count = 0;
+        self.deferred = IndexSet::default();
+        self.panic_count = 0;
     }
 
     /// Sends the responses of this batch; returns how many the kernel rejected.
@@ -179,18 +165,18 @@ impl Batch {
         let routes = &self.routes;
         group_by_route(&mut self.responses[..self.response_count], |one, other| routes[one] == routes[other]);
         let (mut first, mut refused) = (0, 0);
-        // Why a run was refused, and where it ends: until then each response goes alone.
+        // The error of a rejected run, and where the run ends. Until there each response is sent alone.
         let mut refused_run: Option<(io::Error, usize)> = None;
         while first < self.response_count {
             if refused_run.as_ref().is_some_and(|&(_, end)| first >= end) {
                 refused_run = None;
             }
             let together = refused_run.is_none() && to.segments();
-            // How many responses each message holds, and how many messages there are.
+            // The number of responses in each message, and the number of messages.
             let mut runs = [0; UDP_BATCH_COUNT];
             let run_count = self.build_messages(to, first, together, &mut runs);
             let (sent, error) = self.send_messages(to, run_count);
-            // A part of what was refused together goes alone: so its being together was what was wrong with it.
+            // A response of the rejected run was accepted alone, so the kernel rejects runs.
             if sent > 0
                 && let Some((error, _)) = refused_run.take().filter(|(error, _)| may_reject_runs(error))
             {
@@ -200,10 +186,9 @@ impl Batch {
             match error {
                 None => {}
                 Some(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // The first of the rest is a run: whatever is wrong with it, its parts may go alone.
+                // The rejected message is a run: its responses may still be accepted alone.
                 Some(error) if runs[sent] > 1 => refused_run = Some((error, first + runs[sent])),
-                // It cannot be sent (its address is unreachable, or the buffer is full): the others may be. A client
-                // asks again.
+                // This one cannot be sent: its address is unreachable, or the buffer is full. The client retries.
                 Some(_) => {
                     first += 1;
                     refused += 1;
@@ -296,18 +281,18 @@ mod tests {
         Arc::new(BatchSocket::new(sockets::udp(address.parse().unwrap(), Sharing::Alone).unwrap()).unwrap())
     }
 
-    /// Echoes batches until `want` datagrams were seen; gives their lengths.
+    /// Echoes batches until `want` datagrams have arrived; returns their lengths.
     fn echo(server: &Arc<BatchSocket>, want: usize) -> Vec<usize> {
-        let mut batch = Batch::new();
+        let mut batch = DatagramBatch::new();
         let mut seen = Vec::new();
         while seen.len() < want {
             assert_ne!(wait(std::slice::from_ref(server), 2_000).unwrap(), 0, "got {} of {want}", seen.len());
-            let count = batch.receive(server).unwrap().count;
-            for index in 0..count {
-                let (received, out) = batch.exchange(index).unwrap();
-                let len = received.bytes.len().min(out.len());
-                out[..len].copy_from_slice(&received.bytes[..len]);
-                seen.push(received.bytes.len());
+            batch.receive(server).unwrap();
+            for index in 0..batch.len() {
+                let (datagram, out) = batch.exchange(index).unwrap();
+                let len = datagram.bytes.len().min(out.len());
+                out[..len].copy_from_slice(&datagram.bytes[..len]);
+                seen.push(datagram.bytes.len());
                 batch.respond(index, len);
             }
             assert_eq!(batch.send(server), 0);
@@ -337,15 +322,14 @@ mod tests {
         for address in ["127.0.0.1:0", "[::1]:0"] {
             let server = socket(address);
             let client = UdpSocket::bind(address).unwrap();
-            // 65,535 less the IPv4 and UDP heads is the most that loopback carries.
+            // The most that loopback carries: 65,535 less the IPv4 and UDP headers.
             let len = 65_507;
             client.send_to(&vec![7; len], server.socket.local_addr().unwrap()).unwrap();
             assert_eq!(echo(&server, 1), [len]);
         }
     }
 
-    /// That of IPv6 would answer from there anyway, on loopback; with two addresses it is a test of real processes
-    /// (`tests/it/packets.rs`).
+    /// On loopback, IPv6 has only one address. `tests/it/packets.rs` tests two addresses with real processes.
     #[test]
     fn a_wildcard_socket_answers_from_the_queried_address() {
         for (listen, ask) in [("0.0.0.0:0", "127.0.0.7"), ("[::]:0", "::1")] {
@@ -363,7 +347,7 @@ mod tests {
         }
     }
 
-    /// Many datagrams of two lengths from few clients, each answered to its own.
+    /// Sends datagrams of two lengths from three clients, and checks that each client gets its own responses.
     fn exchange_many(server: &Arc<BatchSocket>, ask: &str) {
         let to = SocketAddr::new(ask.parse().unwrap(), server.socket.local_addr().unwrap().port());
         let clients: Vec<UdpSocket> = (0..3).map(|_| UdpSocket::bind((to.ip(), 0)).unwrap()).collect();
@@ -401,19 +385,20 @@ mod tests {
         let to = SocketAddr::new("::1".parse().unwrap(), server.socket.local_addr().unwrap().port());
         let client = UdpSocket::bind("[::1]:0").unwrap();
         (0..16).for_each(|_| assert_eq!(client.send_to(&[7; 30], to).unwrap(), 30));
-        let (mut batch, mut seen) = (Batch::new(), 0);
+        let (mut batch, mut seen) = (DatagramBatch::new(), 0);
         while seen < 16 {
             assert_ne!(wait(std::slice::from_ref(&server), 2_000).unwrap(), 0, "got {seen} of 16");
-            let count = batch.receive(&server).unwrap().count;
+            batch.receive(&server).unwrap();
+            let count = batch.len();
             for index in 0..count {
-                // Nothing is sent from there: EINVAL, as for a run that the kernel does not take.
+                // This source address is invalid. The kernel says EINVAL, as for a run that it rejects.
                 batch.routes[index].local = Some("ff02::1".parse().unwrap());
                 batch.respond(index, 30);
             }
             assert_eq!(batch.send(&server), count);
             seen += count;
         }
-        assert!(server.segments(), "it was about the address");
+        assert!(server.segments(), "the address was wrong, not the run");
         exchange_many(&server, "::1");
         assert!(server.segments());
     }
@@ -425,13 +410,17 @@ mod tests {
         let client = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None).unwrap();
         client.set_multicast_if_v4(&std::net::Ipv4Addr::LOCALHOST).unwrap();
         client.set_broadcast(true).unwrap();
-        let (client, mut batch) = (UdpSocket::from(client), Batch::new());
+        let (client, mut batch) = (UdpSocket::from(client), DatagramBatch::new());
         for (to, is_multicast) in [("127.0.0.7", false), ("127.255.255.255", true), ("224.0.0.1", true)] {
             client.send_to(b"question", (to, port)).unwrap();
             assert_ne!(wait(std::slice::from_ref(&server), 2_000).unwrap(), 0, "nothing came to {to}");
-            assert_eq!(batch.receive(&server).unwrap().count, 1);
-            let (received, _) = batch.exchange(0).unwrap();
-            assert_eq!(received.is_multicast, is_multicast, "{to}");
+            batch.receive(&server).unwrap();
+            assert_eq!(batch.len(), 1);
+            assert_eq!(
+                (batch.multicast_count(), batch.answerable().contains(0)),
+                (is_multicast.into(), !is_multicast),
+                "{to}"
+            );
         }
         for (to, is_multicast) in [("ff02::1", true), ("2001:db8::1", false)] {
             let (local, mut control) = (to.parse().unwrap(), Control([0; CONTROL_BYTES]));
@@ -444,10 +433,10 @@ mod tests {
     #[test]
     fn without_kernel_support_each_response_is_sent_alone() {
         let server = socket("127.0.0.1:0");
-        // Without checksums there is nobody to make those of the parts.
+        // Without checksums the kernel rejects runs.
         kernel::set_option(&server.socket, libc::SOL_SOCKET, libc::SO_NO_CHECK, 1).unwrap();
         exchange_many(&server, "127.0.0.1");
-        assert!(!server.segments(), "it said so once");
+        assert!(!server.segments(), "the kernel rejected a run");
         exchange_many(&server, "127.0.0.1");
     }
 }

@@ -1,20 +1,20 @@
-//! Which responses of a batch go to the kernel as one message that it takes apart (UDP_SEGMENT).
+//! Which responses of a batch go to the kernel as one message that it cuts into datagrams (UDP_SEGMENT).
 //!
-//! A client that asks much in a short time (a resolver behind a balancer, a load generator) gets its responses
-//! together: the way through the kernel's network stack is taken once for all of them. A message is cut into datagrams
-//! of one length, and what is left over at its end is one more, which is shorter. So each length begins a message, the
-//! longest first, and where a length has no more responses than there are messages that still lack an end, they become
-//! those ends: of three lengths with two responses each two messages are made, and of lengths that are all different
-//! one for two.
+//! Responses to a client with many queries (a resolver, a load generator) then pass the kernel's network stack only
+//! once. All datagrams of a message have the same length, except the last one, which may be shorter.
+//!
+//! So each length starts a message, the longest first. If a length has at most as many responses as there are messages
+//! without a shorter end, its responses become those ends. Three lengths with two responses each make two messages;
+//! lengths that all differ make one message per two responses.
 
 use crate::limits::UDP_BATCH_COUNT;
 
-/// Longest datagram that is sent together with others: it fits the smallest link of IPv6 (RFC 8200 5), and a message
-/// whose parts do not fit the link would not be sent at all.
+/// Longest datagram in a run. It fits the smallest MTU of IPv6 (RFC 8200 5): the kernel rejects a run whose datagrams
+/// do not fit the link.
 const SEGMENT_BYTES_MAX: usize = 1_232;
-/// Bytes of all datagrams of a message; the kernel takes no more than an IP packet holds.
+/// Most bytes of all datagrams of a message. The kernel accepts at most what one IP packet holds.
 const RUN_BYTES_MAX: usize = 61_440;
-/// Datagrams of a message (UDP_MAX_SEGMENTS).
+/// Most datagrams of a message (UDP_MAX_SEGMENTS).
 const RUN_COUNT_MAX: usize = 64;
 
 /// A response that is to be sent.
@@ -25,12 +25,12 @@ pub(super) struct Response {
     pub(super) bytes: usize,
 }
 
-/// Puts responses that can go together beside one another. Those of a client stay where its first one was, as long as
-/// it was not interrupted by another client.
+/// Sorts responses so that those that can share a message are adjacent. Only responses to the same client that already
+/// follow one another (a visit) are reordered.
 pub(super) fn group_by_route(responses: &mut [Response], same_route: impl Fn(usize, usize) -> bool) {
-    // Visit, then length, the longest first, then place, in one number: numbers are quickly sorted.
+    // A sort key in one number: the visit, then the length (longest first), then the position.
     let mut keys = [0u32; UDP_BATCH_COUNT];
-    const { assert!(UDP_BATCH_COUNT <= 1 << 8, "visit and place are an byte each") };
+    const { assert!(UDP_BATCH_COUNT <= 1 << 8, "visit and position are a byte each") };
     let mut visit = 0u32;
     for at in 0..responses.len() {
         if at > 0 && !same_route(responses[at - 1].index, responses[at].index) {
@@ -47,14 +47,14 @@ pub(super) fn group_by_route(responses: &mut [Response], same_route: impl Fn(usi
     let mut arranged = [Response::default(); UDP_BATCH_COUNT];
     let mut rest = &mut arranged[..];
     for visit in keys.chunk_by(|one, other| one >> 24 == other >> 24) {
-        let (place, behind) = rest.split_at_mut(visit.len());
-        group_by_length(visit, responses, place);
-        rest = behind;
+        let (arranged_visit, others) = rest.split_at_mut(visit.len());
+        group_by_length(visit, responses, arranged_visit);
+        rest = others;
     }
     responses.copy_from_slice(&arranged[..responses.len()]);
 }
 
-/// A message: responses of one length, from and to in order of length, and the shorter one that ends it.
+/// A message: a range of responses of one length, as positions in the visit, and the shorter response that ends it.
 #[derive(Clone, Copy, Default)]
 struct Head {
     from: u8,
@@ -62,11 +62,11 @@ struct Head {
     end: Option<u8>,
 }
 
-/// Puts the responses of one visit, whose keys are in order, so that few messages are made of them.
-fn group_by_length(visit: &[u32], responses: &[Response], place: &mut [Response]) {
+/// Orders the responses of one visit, whose keys are sorted, so that they make few messages.
+fn group_by_length(visit: &[u32], responses: &[Response], arranged: &mut [Response]) {
     let response_of = |key: u32| responses[(key & 0xFF) as usize];
     let mut heads = [Head::default(); UDP_BATCH_COUNT];
-    // How many there are, and how many of the first of them have an end.
+    // The number of heads. The first `ended` of them have an end.
     let (mut head_count, mut ended, mut from) = (0, 0, 0);
     for class in visit.chunk_by(|one, other| one >> 8 == other >> 8) {
         let (to, bytes) = (from + class.len(), response_of(class[0]).bytes);
@@ -79,19 +79,19 @@ fn group_by_length(visit: &[u32], responses: &[Response], place: &mut [Response]
             heads[head_count] = Head { from: from as u8, to: to as u8, end: None };
             head_count += 1;
             if bytes > SEGMENT_BYTES_MAX {
-                // They go alone.
+                // They are sent alone.
                 ended = head_count;
             }
         }
         from = to;
     }
     let in_order = heads[..head_count].iter().flat_map(|head| (head.from..head.to).chain(head.end));
-    for (to, at) in place.iter_mut().zip(in_order) {
+    for (to, at) in arranged.iter_mut().zip(in_order) {
         *to = response_of(visit[usize::from(at)]);
     }
 }
 
-/// How many of the first responses go together: at least one.
+/// How many of the first responses share a message: at least one.
 pub(super) fn run_len(responses: &[Response], same_route: impl Fn(usize, usize) -> bool) -> usize {
     let first = responses[0];
     if first.bytes > SEGMENT_BYTES_MAX || first.bytes == 0 {
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Responses of these clients and lengths, and the runs they make: of each the datagrams.
+    /// The runs made of responses to these clients, of these lengths; each run is a list of datagrams.
     fn runs(datagrams: &[(char, usize)]) -> Vec<Vec<usize>> {
         let mut responses: Vec<Response> =
             datagrams.iter().enumerate().map(|(index, &(_, bytes))| Response { index, bytes }).collect();
@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(runs(&[('a', 70), ('b', 60), ('b', 70)]), [vec![0], vec![2, 1]]);
         assert_eq!(runs(&[('a', 0), ('a', 60)]), [[1], [0]]);
         assert_eq!(runs(&[('a', 1_233), ('a', 60), ('a', 50)]), [vec![0], vec![1, 2]]);
-        // Forty-nine of 1,232 bytes are all that a message holds.
+        // A message holds at most 49 datagrams of 1,232 bytes.
         let mut full = vec![('a', 1_232); 49];
         full.push(('a', 60));
         assert_eq!(runs(&full).iter().map(Vec::len).collect::<Vec<_>>(), [49, 1]);
@@ -151,7 +151,7 @@ mod tests {
     fn a_length_of_few_ends_messages_of_longer_ones() {
         let two = |bytes| [('a', bytes), ('a', bytes)];
         assert_eq!(runs(&[two(50), two(70), two(60)].concat()), [[2, 3, 0], [4, 5, 1]]);
-        // Four lengths of one response each, and one of two: what is left without an end takes one of the next.
+        // Four lengths have one response each, and one length has two.
         let mixed = [('a', 40), ('a', 90), ('a', 80), ('a', 50), ('a', 70), ('a', 40)];
         assert_eq!(runs(&mixed), [vec![1, 2], vec![4, 3], vec![0, 5]]);
     }
@@ -176,7 +176,7 @@ mod tests {
             }
             seen.sort_unstable();
             prop_assert_eq!(seen, (0..datagrams.len()).collect::<Vec<_>>());
-            // The same, each visit simply from the longest to the shortest.
+            // For comparison: each visit simply sorted from the longest to the shortest.
             let mut in_order = 0;
             for visit in datagrams.chunk_by(|one, other| one.0 == other.0) {
                 let mut visit: Vec<Response> =

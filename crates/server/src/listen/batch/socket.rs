@@ -1,4 +1,4 @@
-//! A socket of a worker, and the wait for several.
+//! A socket of a worker, and waiting for several.
 
 use super::kernel::{CONTROL_BYTES, Control, set_option, to_storage, write_source};
 use std::io;
@@ -17,7 +17,7 @@ pub(crate) struct BatchSocket {
 }
 
 impl BatchSocket {
-    /// Sets the options that batches want.
+    /// Sets the options that batches need.
     pub(crate) fn new(socket: UdpSocket) -> io::Result<Self> {
         let address = socket.local_addr()?;
         let reports_local = address.ip().is_unspecified();
@@ -52,12 +52,12 @@ impl BatchSocket {
         }
     }
 
-    /// Sends one datagram, from `local` where the socket has several addresses. For threads other than the worker.
+    /// Sends one datagram, from `local` if the socket has several addresses. For threads other than the worker.
     pub(crate) fn send_one(&self, bytes: &[u8], peer: SocketAddr, local: Option<IpAddr>) -> io::Result<()> {
         let (mut address, address_len) = to_storage(peer);
         let mut control = Control([0; CONTROL_BYTES]);
         let mut iovec = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-        // SAFETY: msghdr is plain integers and pointers, for which all zero bytes are a value.
+        // SAFETY: msghdr holds only integers and pointers, for which all zero bytes are valid.
         let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
         header.msg_name = (&raw mut address).cast();
         header.msg_namelen = address_len;
@@ -68,8 +68,8 @@ impl BatchSocket {
             header.msg_control = (&raw mut control).cast();
             header.msg_controllen = len as _;
         }
-        // SAFETY: all pointers in `header` are to live locals or to `bytes`, with their true lengths; the kernel only
-        // reads through them.
+        // SAFETY: all pointers in `header` are to live locals or to `bytes`, with their lengths; the kernel only reads
+        // through them.
         let done = unsafe { libc::sendmsg(self.socket.as_raw_fd(), &raw const header, libc::MSG_DONTWAIT) };
         if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
@@ -77,12 +77,12 @@ impl BatchSocket {
 
 /// Waits at most `wait_ms` until a socket is readable; returns one bit per readable socket.
 pub(crate) fn wait(sockets: &[Arc<BatchSocket>], wait_ms: i32) -> io::Result<u64> {
-    let mut polls = [libc::pollfd { fd: -1, events: 0, revents: 0 }; crate::limits::LISTEN_ADDRESSES_MAX];
+    let mut polls = [libc::pollfd { fd: -1, events: 0, revents: 0 }; config::limits::LISTEN_ADDRESSES_MAX];
     let polls = &mut polls[..sockets.len()];
     for (poll, socket) in polls.iter_mut().zip(sockets) {
         *poll = libc::pollfd { fd: socket.socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     }
-    // SAFETY: `polls` is a live slice and its true length goes with it.
+    // SAFETY: `polls` is a live slice, and its length is passed with it.
     let count = unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, wait_ms) };
     if count < 0 {
         return match io::Error::last_os_error() {

@@ -1,4 +1,4 @@
-//! Deferred responses of a connection, including those that wait for its client to read.
+//! Deferred responses of a connection, including those that its client has not read yet.
 
 use super::super::{DEFERRED_RESPONSES_MAX, DeferredResponse};
 use std::collections::VecDeque;
@@ -9,9 +9,9 @@ use tokio::sync::mpsc::{self, Receiver, Sender};
 pub(super) struct DeferredResponses {
     sender: Sender<DeferredResponse>,
     receiver: Receiver<DeferredResponse>,
-    /// Responses that wait for room. A part of a transfer keeps its permit meanwhile.
+    /// Responses that wait for room in the send buffer. A part of a transfer keeps its permit meanwhile.
     waiting: VecDeque<DeferredResponse>,
-    /// Bytes of memory that these hold.
+    /// Bytes of memory of the waiting responses.
     memory: usize,
 }
 
@@ -21,13 +21,13 @@ impl DeferredResponses {
         Self { sender, receiver, waiting: VecDeque::new(), memory: 0 }
     }
 
-    /// Where they are sent.
+    /// The channel that they are sent to.
     pub(super) fn sender(&self) -> Sender<DeferredResponse> {
         self.sender.clone()
     }
 
-    /// Receives all available responses even without room, so that their memory is counted. The next one wakes the
-    /// task.
+    /// Receives all available responses, so that their memory is counted, even if there is no room to send them. The
+    /// next response wakes the task.
     pub(super) fn take_in(&mut self, context: &mut Context<'_>) {
         // The channel never closes: `self` has a sender.
         while let Poll::Ready(Some(late)) = self.receiver.poll_recv(context) {
@@ -36,18 +36,18 @@ impl DeferredResponses {
         }
     }
 
-    /// The next one that waits.
+    /// The next waiting response.
     pub(super) fn next(&mut self) -> Option<DeferredResponse> {
         let late = self.waiting.pop_front()?;
         self.memory -= memory(&late);
         if self.waiting.is_empty() {
-            // A connection that has nothing to send holds no buffer.
+            // A connection with nothing to send holds no buffer.
             self.waiting = VecDeque::new();
         }
         Some(late)
     }
 
-    /// Bytes of memory that those that wait hold.
+    /// Bytes of memory of the waiting responses.
     pub(super) const fn memory(&self) -> usize {
         self.memory
     }

@@ -1,4 +1,4 @@
-//! DNS over TCP or TLS: each message behind its length (RFC 7766, RFC 7858 3.3). Requests are pipelined. Responses are
+//! DNS over TCP or TLS: each message follows its length (RFC 7766, RFC 7858 3.3). Requests are pipelined. Responses are
 //! sent as they become ready, possibly out of order (RFC 7766 6.2.1.1).
 
 mod deferred_responses;
@@ -34,7 +34,7 @@ pub(crate) struct Connection<'d, R, S> {
     handler: &'d TransportHandler<R>,
     stream: S,
     peer: SocketAddr,
-    /// Whether a zone may be transferred over it.
+    /// Whether zone transfers are allowed on it.
     transfers: bool,
     inbound: Inbound,
     outbound: Outbound,
@@ -44,11 +44,11 @@ pub(crate) struct Connection<'d, R, S> {
     /// Made for the first deferred request.
     late: Option<DeferredResponses>,
     deferred_count: usize,
-    /// The client will send no more.
+    /// The client has closed its sending side.
     is_half_closed: bool,
     /// Nothing more is read. The connection ends when all ready responses are sent.
     is_ending: bool,
-    /// When the last request was taken or the last response was done.
+    /// When the last request was answered or the last response was sent.
     active_at: Instant,
     /// When bytes were last sent or began to wait, and whether the client reads fast enough.
     wrote_at: Instant,
@@ -83,7 +83,7 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
         }
     }
 
-    /// Answers until the connection ends, and counts why it did.
+    /// Answers requests until the connection ends, and counts the reason.
     pub(crate) async fn run(mut self) {
         let drain = &self.handler.drain;
         let _guard = poll_fn(|context| Poll::Ready(drain.register(context))).await;
@@ -158,7 +158,7 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
         if may_read { self.read(context) } else { Poll::Pending }
     }
 
-    /// Bytes of messages that wait, in either direction.
+    /// Bytes of buffered messages in both directions.
     fn memory(&self) -> usize {
         self.inbound.memory() + self.outbound.memory() + self.late.as_ref().map_or(0, DeferredResponses::memory)
     }
@@ -169,7 +169,7 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
             (true, true) => self.send_rate.deadline_or(self.wrote_at + limits.idle),
             (true, false) => self.send_rate.deadline_or(self.wrote_at + limits.idle_timeout()),
             // RFC 7766 3: to a server a connection is idle "when it has sent responses to all the queries it has
-            // received". What is deferred has a time limit of its own, which comes first.
+            // received". Deferred requests have their own time limit, which expires first.
             (false, true) => self.active_at + limits.response_timeout(),
             (false, false) => self.active_at + limits.idle_timeout(),
         }

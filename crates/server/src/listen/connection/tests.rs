@@ -1,15 +1,15 @@
-//! Framing, order, and every limit, over real sockets with a responder of three lines.
+//! Framing, order and every limit, over real sockets with a small echo responder.
 
 use super::*;
 use crate::combiner::Dispatch;
-use crate::config::Tcp;
 use crate::limits::UPDATE_FORGET_MS;
 use crate::listen::counters::{AllConnections, ConnectionCounters, ListenCounters};
 use crate::listen::handler::{ConnectionLimits, OpenConnection};
 use crate::listen::sockets::{self, Sharing};
 use crate::listen::tcp::{StreamProtocol, TcpService};
 use crate::listen::{PinnedResponder, Transport};
-use crate::stop::Stop;
+use config::Tcp;
+use process::stop::Stop;
 use std::io::{Read, Write};
 use std::net::{TcpListener as StdListener, TcpStream as StdStream};
 use std::rc::Rc;
@@ -18,14 +18,14 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// Messages that wait, with where their responses go.
+/// Deferred messages, each with the destination of its response.
 type QueuedMessage = Arc<Mutex<Vec<(Vec<u8>, Reply)>>>;
 
-/// What a costly answer takes: a name that does not exist, in a zone with as many iterations of NSEC3 as may be.
+/// Time of the most expensive answer: NXDOMAIN in a zone with the maximum of NSEC3 iterations.
 const COSTLY: Duration = Duration::from_micros(100);
 
-/// Echoes. `d...` is deferred and echoed by whoever looks into `deferred`; `p` panics; `s` gets no response; `b...`
-/// gets the largest message there is; `c...` costs as much as an answer may.
+/// Echoes messages, except: `d...` is deferred until the test takes it from `deferred`; `p` panics; `s` gets no
+/// response; `b...` gets the largest possible response; `c...` takes [`COSTLY`].
 struct Echo {
     deferred: QueuedMessage,
 }
@@ -43,7 +43,7 @@ impl PinnedResponder for &mut Echo {
         match bytes.first() {
             Some(b'd') => Action::Defer,
             Some(b's') => Action::Silent,
-            Some(b'p') => panic!("as the test wants"),
+            Some(b'p') => panic!("panic of the test"),
             Some(b'b') => Action::Respond(out.len()),
             _ => {
                 let start = std::time::Instant::now();
@@ -60,8 +60,6 @@ impl PinnedResponder for &mut Echo {
         self.deferred.lock().unwrap().push((bytes.to_vec(), reply));
         Action::Defer
     }
-
-    fn prepare<'m>(&mut self, _messages: impl Iterator<Item = &'m [u8]>) {}
 }
 
 struct Server {
@@ -138,7 +136,7 @@ fn read(stream: &mut StdStream) -> Vec<u8> {
     message
 }
 
-/// Whether the server closed the connection; anything it still sends is passed over.
+/// Whether the server closes the connection. Anything it still sends is ignored.
 fn is_closed(stream: &mut StdStream) -> bool {
     stream.read_to_end(&mut Vec::new()).is_ok()
 }
@@ -160,7 +158,7 @@ fn requests_are_pipelined_and_bytes_may_come_one_by_one() {
     let largest = vec![7; 65_535];
     stream.write_all(&framed(&largest)).unwrap();
     assert_eq!(read(&mut stream), largest);
-    // The client may close its half and still gets what it asked for.
+    // A client that closed its sending side still gets its responses.
     stream.write_all(&framed(b"last")).unwrap();
     stream.shutdown(std::net::Shutdown::Write).unwrap();
     assert_eq!(read(&mut stream), b"last");
@@ -211,7 +209,7 @@ fn requests_in_flight_are_limited() {
     server.wait_for("the rest", |server| server.deferred.lock().unwrap().len() == 50);
 }
 
-/// The client reads nothing, so most of them have no room: they count as what the connection holds all the same.
+/// The client reads nothing, so most responses stay in the queue. They count as memory of the connection too.
 #[test]
 fn waiting_deferred_responses_count_as_memory() {
     const BYTES: usize = 60_000;
@@ -246,7 +244,7 @@ fn idle_connections_and_incomplete_messages_time_out() {
     let start = std::time::Instant::now();
     let mut writer = trickling.try_clone().unwrap();
     let trickle = std::thread::spawn(move || {
-        // A message of 100 bytes, one byte each 20 ms: it never gets there.
+        // One byte each 20 ms, of a message of 100 bytes. It never completes.
         let _ = writer.write_all(&[0, 100]);
         while writer.write_all(b"x").is_ok() && start.elapsed() < Duration::from_secs(5) {
             std::thread::sleep(Duration::from_millis(20));
@@ -272,7 +270,7 @@ fn a_client_that_waits_for_a_response_is_not_idle() {
     reply.send(message);
     assert_eq!(read(&mut stream), b"d");
     assert_eq!(server.connections.closed(CloseReason::Idle), 0);
-    // From then on it is.
+    // After the response the connection is idle.
     let start = std::time::Instant::now();
     assert!(is_closed(&mut stream));
     assert!((100..2_000).contains(&start.elapsed().as_millis()), "after {:?}", start.elapsed());
@@ -316,8 +314,8 @@ fn a_client_that_does_not_read_is_closed() {
     server.wait_for("the cut", |server| server.connections.closed(CloseReason::SlowReader) == 1);
 }
 
-/// How a connection ended whose client asks for large messages and takes so many bytes every 50 ms; `None` when it was
-/// still there after two seconds.
+/// How a connection ends if its client requests large messages and reads `bytes` bytes every 50 ms. `None` if it is
+/// still open after two seconds.
 fn read_at(bytes: usize) -> Option<End> {
     let limits = Tcp { idle_ms: 200, ..Tcp::default() };
     let limits = ConnectionLimits::new(&limits, &[]);
@@ -332,7 +330,7 @@ fn read_at(bytes: usize) -> Option<End> {
     let open = OpenConnection::enter(&handler, [192, 0, 2, 1].into()).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        // What is between the two ends is next to nothing.
+        // The pipe between the two ends buffers almost nothing.
         let (mut client, server) = tokio::io::duplex(64);
         let peer = SocketAddr::from(([192, 0, 2, 1], 1));
         let mut connection = Connection::new(&handler, open.reservation(), server, peer, false);
@@ -357,13 +355,13 @@ fn read_at(bytes: usize) -> Option<End> {
 #[test]
 fn a_client_that_reads_too_slowly_is_closed() {
     assert_eq!(read_at(1), Some(End::ByServer(CloseReason::SlowReader)));
-    // 2,000 bytes a second, and 16,000.
+    // 2,000 bytes/s, and 16,000 bytes/s.
     assert_eq!(read_at(100), Some(End::ByServer(CloseReason::SlowReader)));
     assert_eq!(read_at(800), None);
 }
 
 #[test]
-fn large_responses_that_are_read_come_without_a_pause() {
+fn large_responses_arrive_without_a_pause() {
     const COUNT: usize = 100;
     let server = Server::start(10_000, 10, 10);
     for is_half_closed in [false, true, false, true] {
@@ -423,7 +421,7 @@ fn limits_on_connections_hold() {
     assert!(is_closed(&mut server.connect()));
     assert_eq!(server.connections.closed(CloseReason::OverLimit), 1);
     drop(first);
-    server.wait_for("a free place", |server| server.connections.open.get() == 1);
+    server.wait_for("a free slot", |server| server.connections.open.get() == 1);
     let mut third = server.connect();
     third.write_all(&framed(b"x")).unwrap();
     assert_eq!(read(&mut third), b"x");
@@ -433,12 +431,12 @@ fn limits_on_connections_hold() {
 fn idle_timeout_is_shorter_when_most_slots_are_in_use() {
     let server = Server::start(4_000, 4, 4);
     let start = std::time::Instant::now();
-    let _held: Vec<StdStream> = (0..3).map(|_| server.connect()).collect();
+    let _open: Vec<StdStream> = (0..3).map(|_| server.connect()).collect();
     server.wait_for("three connections", |server| server.connections.open.get() == 3);
     std::thread::sleep(Duration::from_millis(1_500));
     assert_eq!(server.connections.closed(CloseReason::Idle), 0, "there is room");
     let mut fourth = server.connect();
-    // One that asks stays; the silent ones make place.
+    // An active connection stays open; a silent one is closed.
     while server.connections.closed(CloseReason::Idle) == 0 {
         fourth.write_all(&framed(b"x")).unwrap();
         assert_eq!(read(&mut fourth), b"x");
@@ -473,6 +471,6 @@ fn responses_before_a_malformed_message_are_still_sent() {
         assert_eq!((read(&mut stream), read(&mut stream)), (b"x".to_vec(), b"y".to_vec()));
         let mut rest = Vec::new();
         let _ = stream.read_to_end(&mut rest);
-        assert!(rest.is_empty(), "what follows is not looked at");
+        assert!(rest.is_empty(), "the message after the malformed one was answered");
     }
 }

@@ -1,8 +1,8 @@
 //! Counts the connections of each client (RFC 7766 6.2.2) over all transports, and the memory that they use.
 //!
 //! While there are free slots, only the limit per client applies. When none is free, a client with fewer connections
-//! than others still gets one: the most idle connection of the client with the most is evicted. So no address of an
-//! attacker keeps more connections than any other client can have.
+//! than others still gets one: the most idle connection of the client with the most is evicted. So an attacker's
+//! address keeps at most as many connections as any other client can have.
 
 mod slot;
 
@@ -33,8 +33,8 @@ struct Table {
     by_count: BTreeSet<(usize, IpAddr)>,
     /// Connections that were evicted and have not ended yet.
     evicted_count: usize,
-    /// Where the next search for an idle connection begins: among clients with equal counts, and among slots of one
-    /// client.
+    /// Where the next search for an idle connection starts: at this client among those with equal counts, and at this
+    /// slot of each client.
     next_client: IpAddr,
     next_slot: usize,
 }

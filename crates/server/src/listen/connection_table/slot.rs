@@ -7,8 +7,8 @@ use std::sync::{Mutex, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Instant;
 
-/// The slot of one connection. Only its own task writes the activity time, so threads share no memory until all slots
-/// are in use.
+/// The slot of one connection. Only its own task writes the activity time, and other threads read it only when all
+/// slots are in use.
 pub(in crate::listen) struct ConnectionSlot {
     since: Instant,
     /// Its index in the list of its client. Read and written under the lock of the table.
@@ -55,7 +55,7 @@ impl ConnectionSlot {
         self.is_evicted.load(Ordering::Acquire)
     }
 
-    /// Ends the connection, whatever it is doing.
+    /// Ends the connection at its next poll.
     pub(super) fn evict(&self) {
         self.is_evicted.store(true, Ordering::Release);
         if let Some(task) = self.task.lock().unwrap_or_else(PoisonError::into_inner).take() {

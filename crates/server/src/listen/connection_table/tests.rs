@@ -26,7 +26,7 @@ fn both_limits_apply_and_permits_are_released() {
     assert!(!table.is_nearly_full(), "two of three");
     let _third = table.acquire(ip("192.0.2.1")).unwrap();
     assert!(table.is_nearly_full());
-    assert!(table.acquire(ip("192.0.2.1")).is_none(), "nobody has more than it would have");
+    assert!(table.acquire(ip("192.0.2.1")).is_none(), "it would then have the most connections");
     drop(first);
     assert!(table.acquire(ip("192.0.2.2")).is_some());
     let inner = table.table();
@@ -59,9 +59,9 @@ fn the_most_idle_connection_of_the_client_with_the_most_is_evicted() {
 fn a_client_without_connections_is_always_accepted() {
     let table = ConnectionTable::new(100, 100);
     let mut permits: Vec<ConnectionPermit> = (0..100).map(|number| table.acquire(v4(number)).unwrap()).collect();
-    // Each becomes the most idle one; successive searches examine all of them.
+    // Each connection becomes the most idle one in turn. Successive searches examine all of them.
     for number in 100..500 {
-        let permit = table.acquire(v4(number)).expect("one that has none");
+        let permit = table.acquire(v4(number)).expect("a client without connections");
         assert!(!is_evicted(&permit));
         permits.retain(|permit| !is_evicted(permit));
         permits.push(permit);
@@ -115,8 +115,8 @@ fn permits_are_released_in_any_order() {
         step = step * 31 % 1_009;
         drop(permits.swap_remove(step % permits.len()));
         let inner = table.table();
-        let held: usize = inner.of.values().map(|theirs| theirs.slots.len()).sum();
-        assert_eq!((held, table.count()), (permits.len(), permits.len()));
+        let slot_count: usize = inner.of.values().map(|theirs| theirs.slots.len()).sum();
+        assert_eq!((slot_count, table.count()), (permits.len(), permits.len()));
         for theirs in inner.of.values() {
             assert!(theirs.slots.iter().enumerate().all(|(index, slot)| slot.index() == index));
         }

@@ -6,7 +6,7 @@ use super::super::{Action, DeferredResponse, Reply, Responder};
 use super::max_age;
 use super::request::{BadRequest, MEDIA_TYPE, Source, source};
 use super::write_monitor::WriteMonitor;
-use crate::limits::{DATAGRAM_BYTES_MAX, HTTP_EXCHANGE_BYTES};
+use crate::limits::DATAGRAM_BYTES_MAX;
 use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
@@ -20,12 +20,15 @@ use tokio::sync::mpsc;
 use wire::number::Opcode;
 use wire::parse::Header;
 
+/// Memory estimate of a waiting request without its message: state, task, and the stream in h2.
+pub(super) const HTTP_EXCHANGE_BYTES: usize = 3 << 10;
+
 /// How an exchange ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Exchange {
-    /// With a response, or because there is none.
+    /// A response was sent, or the stream was reset because there is none.
     Done,
-    /// The client reset the request before that.
+    /// The client reset the request before its response was sent.
     Reset,
     /// The client read nothing for too long, or did not send its body.
     Slow,
@@ -41,7 +44,7 @@ impl From<OutOfMemory> for Exchange {
 
 /// Why a body was not read, or a response not sent.
 enum ExchangeError {
-    /// The body is no message.
+    /// The body cannot be a message.
     BadRequest(BadRequest),
     /// The exchange is over.
     Over(Exchange),
@@ -99,8 +102,8 @@ pub(super) async fn exchange<R: Responder>(
     let Ok(mut exchange_usage) = usage.exchange(HTTP_EXCHANGE_BYTES + target_bytes) else {
         return Exchange::OutOfMemory;
     };
-    // The body is read first, whatever is to be said: a request that is malformed further on gets no response
-    // (RFC 9113 8.1.1), and a client is never told to stop in the middle.
+    // The body is read first, even if the headers are wrong. A request whose body is malformed gets no response
+    // (RFC 9113 8.1.1), and no client is interrupted while it sends.
     let body = match body.is_end_stream() {
         true => Ok(Vec::new()),
         false => match tokio::time::timeout(handler.limits.idle, read(body, &mut exchange_usage)).await {
@@ -115,7 +118,7 @@ pub(super) async fn exchange<R: Responder>(
         if monitor.poll_room(context).is_ready() && permit.as_mut().poll(context).is_ready() {
             return Poll::Ready(true);
         }
-        // The client may take the request back while it waits.
+        // The client may cancel the request while it waits.
         respond.poll_reset(context).map(|_| false)
     });
     if !is_wanted.await {
@@ -139,7 +142,7 @@ pub(super) async fn exchange<R: Responder>(
         Outcome::BadRequest(bad) => {
             handler.connections.bad_requests.one_shared();
             if bad == BadRequest::TOO_SLOW {
-                // A client that is told so and goes on would keep a connection full of such requests for ever.
+                // Otherwise a client could keep a connection full of unfinished requests forever.
                 ended = Exchange::Slow;
             }
             refused(bad, is_head)
@@ -166,7 +169,7 @@ fn answer<R: Responder>(handler: &TransportHandler<R>, peer: SocketAddr, message
     let reply = || {
         let (connection, theirs) = mpsc::channel(1);
         receiver = Some(theirs);
-        // One response is one message: there is no place for a zone (RFC 8484 4.2.1).
+        // A response is exactly one message, so zone transfers are not possible (RFC 8484 4.2.1).
         Reply::Stream { peer, transport: handler.transport, transfers: false, connection }
     };
     match handler.respond(message, peer, reply, |bytes| response.extend_from_slice(bytes)) {
@@ -192,7 +195,7 @@ async fn read(mut body: RecvStream, exchange_usage: &mut ExchangeUsage<'_>) -> R
     Ok(bytes)
 }
 
-/// Waits for a response that comes later, or for the client to take its request back.
+/// Waits for a deferred response, or until the client cancels its request.
 async fn late(
     mut receiver: mpsc::Receiver<DeferredResponse>,
     respond: &mut SendResponse<Bytes>,
@@ -206,14 +209,14 @@ async fn late(
     match late.await? {
         Some(DeferredResponse::Message(message) | DeferredResponse::Part(message, _)) => Ok(message),
         Some(DeferredResponse::Close) | None => {
-            // Whether the update was done is not known: no status says that.
+            // Whether the update was applied is unknown, and no HTTP status says that.
             respond.send_reset(Reason::INTERNAL_ERROR);
             Err(Exchange::Done)
         }
     }
 }
 
-/// A response of DNS.
+/// A response with a DNS message.
 fn answered(message: Vec<u8>) -> (Response<()>, Option<Bytes>) {
     let mut response = Response::new(());
     let headers = response.headers_mut();
@@ -226,7 +229,7 @@ fn answered(message: Vec<u8>) -> (Response<()>, Option<Bytes>) {
     (response, Some(message.into()))
 }
 
-/// One that is none: a status, and a sentence.
+/// A response without a DNS message: a status and a sentence.
 fn refused(bad: BadRequest, is_head: bool) -> (Response<()>, Option<Bytes>) {
     let mut response = Response::new(());
     *response.status_mut() = bad.status;
@@ -240,7 +243,7 @@ fn refused(bad: BadRequest, is_head: bool) -> (Response<()>, Option<Bytes>) {
     (response, (!is_head).then_some(Bytes::from_static(bad.why.as_bytes())))
 }
 
-/// Sends a response, as fast as the client's window lets it: no more of it is given to HTTP/2 than can leave.
+/// Sends a response as fast as the client's window allows. HTTP/2 gets only what it can send at once.
 async fn send(
     respond: &mut SendResponse<Bytes>,
     response: Response<()>,
@@ -251,14 +254,14 @@ async fn send(
     let mut stream = respond.send_response(response, body.is_none())?;
     let Some(mut rest) = body else { return Ok(()) };
     let (mut unsent, whole) = (monitor.unsent(), rest.len());
-    // All of its memory stays until the last chunk of it is given away, so all of it counts until then.
+    // `rest` keeps the whole buffer alive until its last chunk is sent, so all of it counts until then.
     exchange_usage.set(whole)?;
     unsent.set(whole);
     loop {
         stream.reserve_capacity(rest.len());
         let chunk = rest.split_to(granted(&mut stream, rest.len()).await?);
         let is_last = rest.is_empty();
-        // A chunk would keep that memory for as long as HTTP/2 has it: it is a copy, unless it is all there is.
+        // A slice would keep the whole buffer alive inside HTTP/2, so a partial chunk is copied.
         let chunk = if chunk.len() == whole { chunk } else { Bytes::copy_from_slice(&chunk) };
         exchange_usage.set(if is_last { 0 } else { whole })?;
         unsent.set(rest.len());
@@ -270,7 +273,7 @@ async fn send(
     }
 }
 
-/// Bytes that may be sent now, of those that are wanted.
+/// Waits until bytes may be sent; returns how many, at most `wanted`.
 async fn granted(stream: &mut SendStream<Bytes>, wanted: usize) -> Result<usize, h2::Error> {
     poll_fn(|context| {
         if stream.capacity() > 0 || wanted == 0 {
@@ -281,7 +284,7 @@ async fn granted(stream: &mut SendStream<Bytes>, wanted: usize) -> Result<usize,
             Poll::Ready(Some(Err(error))) => Poll::Ready(Err(error)),
             Poll::Ready(None) => Poll::Ready(Err(Reason::STREAM_CLOSED.into())),
             Poll::Ready(Some(Ok(_))) | Poll::Pending => {
-                // The client may take the request back while it waits.
+                // The client may cancel the request while it waits.
                 stream.poll_reset(context).map(|reason| Err(reason.map_or_else(|error| error, Into::into)))
             }
         }

@@ -3,8 +3,8 @@
 use wire::number::Rtype;
 use wire::parse::{Message, Section};
 
-/// Seconds: the smallest TTL of the answer; where there is none, what the SOA says of negative answers (RFC 2308 5);
-/// 0 for whatever else there is.
+/// The lifetime in seconds: the smallest TTL of the answer section and of the negative answer (from the SOA, RFC 2308
+/// 5). 0 if there is neither.
 pub(super) fn seconds(response: &[u8]) -> u32 {
     let Ok(message) = Message::parse(response) else { return 0 };
     let answer = message.records(Section::Answer).flatten().map(|record| record.ttl);
@@ -12,7 +12,7 @@ pub(super) fn seconds(response: &[u8]) -> u32 {
         .records(Section::Authority)
         .flatten()
         .filter(|record| record.rtype == Rtype::SOA)
-        // MINIMUM is the last of the rdata.
+        // MINIMUM is the last field of the rdata.
         .filter_map(|soa| Some(soa.ttl.min(u32::from_be_bytes(*soa.rdata().last_chunk()?))));
     answer.chain(negative).min().unwrap_or(0)
 }

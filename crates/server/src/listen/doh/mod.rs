@@ -1,13 +1,13 @@
-//! DNS over HTTPS (RFC 8484) on one connection of HTTP/2 (RFC 9113).
+//! DNS over HTTPS (RFC 8484) on one HTTP/2 connection (RFC 9113).
 //!
 //! ```text
-//!   write_monitor  the stream below, which records since when nothing can be written
-//!   request        the message of a request, or the status that it gets
+//!   write_monitor  the stream below, which records since when nothing could be written
+//!   request        the message in a request, or the error status
 //!   exchange       one request, from its headers to the end of its response
 //!   max_age        how long a response may be cached
 //! ```
-//! A request that can be answered at once is. One that waits for its body, the replica or the client's window gets a
-//! task of its own, which ends with the connection.
+//! A request is answered at once if possible. A request that waits for its body, the replica or the client's window
+//! gets its own task, which ends with the connection.
 
 mod exchange;
 mod max_age;
@@ -42,7 +42,7 @@ use write_monitor::{MonitoredStream, WriteMonitor};
 #[cfg(test)]
 mod tests;
 
-/// Serves one connection until it ends, and counts why it did.
+/// Serves one connection until it ends, and counts the reason.
 pub(super) async fn serve<R, S>(
     handler: Rc<TransportHandler<R>>,
     reservation: MemoryReservation,
@@ -93,7 +93,7 @@ fn close_reason(error: &h2::Error) -> Option<CloseReason> {
     if error.is_io() || error.is_remote() {
         return None;
     }
-    // h2 limits requests that it has not passed on yet, and frames without content.
+    // h2 itself limits reset requests that were not accepted yet, and empty frames.
     let is_too_much = error.reason() == Some(Reason::ENHANCE_YOUR_CALM);
     Some(if is_too_much { CloseReason::Excess } else { CloseReason::Protocol })
 }
@@ -104,17 +104,17 @@ struct Http<R, S> {
     connection: Connection<MonitoredStream<S>, Bytes>,
     monitor: Rc<WriteMonitor>,
     peer: SocketAddr,
-    /// Requests with tasks of their own.
+    /// Requests that have their own tasks.
     waiting: JoinSet<Exchange>,
     usage: Rc<ConnectionUsage>,
     limiter: Rc<WorkLimiter>,
-    /// Why it must end, after one of its requests.
+    /// Why the connection must close; set by one of its requests.
     close_reason: Option<CloseReason>,
     request_count: u64,
     reset_count: u64,
-    /// When the last request came or the last response was done.
+    /// When the last request arrived or the last response was sent.
     active_at: Instant,
-    /// Until when a client may read its last responses while the connection drains.
+    /// While the connection drains: until when the client may read its last responses.
     drain_until: Option<Instant>,
 }
 
@@ -150,7 +150,7 @@ impl<R: Responder + 'static, S: AsyncRead + AsyncWrite + Unpin> Http<R, S> {
         poll_fn(|context| self.poll(context, timer.as_mut())).await
     }
 
-    /// Makes progress; ready with the reason when the connection is over, `None` if its client closed it.
+    /// Makes progress. Ready when the connection is over, with the reason if the server closed it.
     fn poll(&mut self, context: &mut Context<'_>, mut timer: Pin<&mut Sleep>) -> Poll<Option<CloseReason>> {
         if self.handler.drain.is_started() && self.drain_until.is_none() {
             self.start_drain();
@@ -223,7 +223,7 @@ impl<R: Responder + 'static, S: AsyncRead + AsyncWrite + Unpin> Http<R, S> {
         }
     }
 
-    /// Accepts no more requests, answers the accepted ones, and tells the client which those are (RFC 9113 9.1).
+    /// Stops accepting requests. Accepted ones are still answered, and GOAWAY names the last of them (RFC 9113 9.1).
     fn start_drain(&mut self) {
         self.connection.graceful_shutdown();
         self.drain_until = Some(Instant::now() + Duration::from_millis(HTTP_DRAIN_MS));
@@ -258,7 +258,7 @@ impl<R: Responder + 'static, S: AsyncRead + AsyncWrite + Unpin> Http<R, S> {
             self.start_drain();
             context.waker().wake_by_ref();
         } else {
-            // A request that waits has a time limit of its own.
+            // Waiting requests have their own time limits.
             self.active_at = now;
         }
         None

@@ -1,10 +1,10 @@
-//! Which message a request carries (RFC 8484 4.1), or which status it gets.
+//! Finds the DNS message in an HTTP request (RFC 8484 4.1), or the error status.
 
 use crate::limits::{DATAGRAM_BYTES_MAX, HTTP_GET_BYTES_MAX};
 use data_encoding::BASE64URL_NOPAD;
 use http::{HeaderMap, Method, Request, StatusCode, header};
 
-/// The one path that is served.
+/// The only path that is served.
 pub(super) const PATH: &str = "/dns-query";
 /// The media type of messages (RFC 8484 6).
 pub(super) const MEDIA_TYPE: &str = "application/dns-message";
@@ -14,11 +14,11 @@ pub(super) const MEDIA_TYPE: &str = "application/dns-message";
 pub(super) enum Source {
     /// In its target.
     Target(Vec<u8>),
-    /// In its body, which comes.
+    /// In its body, which is not read yet.
     Body,
 }
 
-/// Why a request gets no DNS response: the status, and a sentence for whoever looks at it.
+/// Why a request gets no DNS response: the status, and a sentence for the client's user.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct BadRequest {
     pub(super) status: StatusCode,
@@ -30,16 +30,16 @@ impl BadRequest {
         Self { status, why }
     }
 
-    /// The body is no message, or one that gets no response.
-    pub(super) const NO_QUERY: Self = Self::new(StatusCode::BAD_REQUEST, "this is no DNS query\n");
-    /// A GET may be repeated by anybody on the way (RFC 9110 9.2.1), so it must not change anything.
+    /// The body is not a DNS message, or is one that gets no response.
+    pub(super) const NO_QUERY: Self = Self::new(StatusCode::BAD_REQUEST, "this is not a DNS query\n");
+    /// Any intermediary may repeat a GET (RFC 9110 9.2.1), so it must not change anything.
     pub(super) const CHANGE_BY_GET: Self =
         Self::new(StatusCode::BAD_REQUEST, "GET is for queries; send this with POST\n");
-    /// RFC 8484 has no messages longer than those of DNS.
+    /// The body is longer than a DNS message can be.
     pub(super) const TOO_LARGE: Self =
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "a DNS message has at most 65535 bytes\n");
-    /// The body did not come in time.
-    pub(super) const TOO_SLOW: Self = Self::new(StatusCode::REQUEST_TIMEOUT, "the body did not come in time\n");
+    /// The body did not arrive in time.
+    pub(super) const TOO_SLOW: Self = Self::new(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time\n");
     const NOT_HERE: Self = Self::new(StatusCode::NOT_FOUND, "DNS is at /dns-query\n");
     const METHOD: Self = Self::new(StatusCode::METHOD_NOT_ALLOWED, "use GET or POST (RFC 8484 4.1)\n");
     const MEDIA_TYPE: Self =
@@ -50,7 +50,7 @@ impl BadRequest {
     const TARGET_TOO_LONG: Self = Self::new(StatusCode::URI_TOO_LONG, "use POST for messages as long as this one\n");
 }
 
-/// Looks at everything but the body.
+/// Checks everything but the body.
 pub(super) fn source<B>(request: &Request<B>) -> Result<Source, BadRequest> {
     if request.uri().path() != PATH {
         return Err(BadRequest::NOT_HERE);
@@ -58,7 +58,7 @@ pub(super) fn source<B>(request: &Request<B>) -> Result<Source, BadRequest> {
     if request.method() == Method::GET {
         let query = request.uri().query().unwrap_or_default();
         let message = query.split('&').find_map(|pair| pair.strip_prefix("dns=")).ok_or(BadRequest::NO_PARAMETER)?;
-        // Nothing is decoded that is longer than may be.
+        // Longer parameters are not decoded.
         if message.len() > HTTP_GET_BYTES_MAX {
             return Err(BadRequest::TARGET_TOO_LONG);
         }
@@ -76,7 +76,7 @@ pub(super) fn source<B>(request: &Request<B>) -> Result<Source, BadRequest> {
     }
 }
 
-/// Media types are the same in either case, and may have parameters (RFC 9110 8.3.1).
+/// Media types are case-insensitive, and may have parameters (RFC 9110 8.3.1).
 fn has_media_type(headers: &HeaderMap) -> bool {
     let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     value.split(';').next().is_some_and(|name| name.trim().eq_ignore_ascii_case(MEDIA_TYPE))
@@ -87,8 +87,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// As the fuzz target `doh_request`, for as long as a test may take: whatever a target says, it names a message
-    /// that was in it, or a status of the client's mistakes.
+    /// A short version of the fuzz target `doh_request`. Every request has a message, or gets a status from 400 to 499.
     fn check(method: &[u8], target: &str, content_type: &str, length: &str) -> Result<(), TestCaseError> {
         let request = Request::builder().method(method).uri(target);
         let request = request.header("content-type", content_type).header("content-length", length).body(());
@@ -110,7 +109,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_asked(
+        fn any_request_has_a_message_or_a_status(
             method in "GET|POST|HEAD|[A-Z]{1,5}",
             path in "/dns-query|/dns-query/?|/[a-z%/]{0,12}",
             parameters in prop::collection::vec("dns=[A-Za-z0-9_=+/-]{0,40}|[a-z]{0,4}=?[!-~]{0,8}", 0..4),

@@ -1,12 +1,12 @@
-//! Beside a connection that floods.
+//! DNS over HTTPS beside a flooding connection, and with clients that read slowly.
 
+use super::exchange::HTTP_EXCHANGE_BYTES;
 use super::*;
-use crate::config::Tcp;
-use crate::limits::HTTP_EXCHANGE_BYTES;
 use crate::listen::counters::AllConnections;
 use crate::listen::echo::{Echo, Server, run};
 use crate::listen::handler::{ConnectionLimits, OpenConnection};
 use crate::listen::{Transport, flood, sockets};
+use config::Tcp;
 use h2::client::SendRequest;
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -44,7 +44,7 @@ async fn get(requests: SendRequest<Bytes>, message: Vec<u8>) -> Option<Vec<u8>> 
     read(response).await
 }
 
-/// Sends the message when its request has gone out already: it is answered by a task of its own.
+/// Sends the message after the headers of its request. So the server answers it in a separate task.
 async fn post(requests: SendRequest<Bytes>, message: Vec<u8>) -> Option<Vec<u8>> {
     let request = Request::post("https://dns.example/dns-query").header("content-type", "application/dns-message");
     let (response, mut body) = requests.ready().await.ok()?.send_request(request.body(()).ok()?, false).ok()?;
@@ -91,7 +91,7 @@ fn a_body_that_does_not_come_gets_its_status_and_ends_the_connection() {
     wait_for_the_cut(&server);
 }
 
-/// It is counted, and what the connection usage given back, a moment after the client has heard of it.
+/// Waits until the close is counted and the memory released, which happens shortly after the client notices.
 fn wait_for_the_cut(server: &Server) {
     let start = Instant::now();
     let cuts = || server.connections.of(Transport::Doh).closed(CloseReason::SlowReader);
@@ -101,7 +101,7 @@ fn wait_for_the_cut(server: &Server) {
     }
 }
 
-/// Whatever it is that a client does not take.
+/// Error responses count as memory too, until the client reads them.
 #[test]
 fn requests_count_until_their_refusals_have_left() {
     const COUNT: usize = HTTP_STREAMS_MAX as usize;
@@ -117,7 +117,7 @@ fn requests_count_until_their_refusals_have_left() {
             let request = Request::get("https://dns.example/elsewhere").body(()).unwrap();
             responses.push(requests.send_request(request, true).unwrap().0);
         }
-        // One that is let go of is taken back.
+        // All responses are kept: dropping one would reset its stream.
         let mut refusals = Vec::new();
         for response in responses {
             refusals.push(response.await.unwrap());
@@ -134,7 +134,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&(payload.len() as u32).to_be_bytes()[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// What a client of HTTP/2 says that asks for large messages, with a window this wide for each.
+/// The bytes of an HTTP/2 client that requests large messages, with this window for each stream.
 fn asks_for_large(count: u32, window: u32) -> Vec<u8> {
     let settings = [&[0, 4][..], &window.to_be_bytes()].concat();
     let target = b"/dns-query?dns=AABi";
@@ -145,10 +145,11 @@ fn asks_for_large(count: u32, window: u32) -> Vec<u8> {
     bytes
 }
 
-/// Whatever it is that it takes little of: what the stream has, or what its windows let leave.
+/// The client may read little from the stream, or open its HTTP/2 windows slowly.
 #[test]
 fn a_client_that_reads_too_slowly_is_closed() {
-    /// Bytes between the two ends, the window of a stream, bytes that are read and by which the windows grow.
+    /// Bytes that the pipe buffers, the window of each stream, bytes per read, bytes that each read adds to the window,
+    /// and whether the connection is closed.
     const CASES: [(usize, u32, usize, u32, bool); 4] = [
         (64, 0x7FFF_FFFF, 1, 0, true),
         (64, 0x7FFF_FFFF, 100, 0, true),
@@ -186,27 +187,27 @@ fn a_client_that_reads_too_slowly_is_closed() {
     }
 }
 
-/// A client that says one thing without end, quicker than anybody listens, and takes what it is told.
-struct Talk {
-    said: VecDeque<u8>,
+/// A client that repeats one frame forever, faster than the server reads, and reads everything that it gets.
+struct FloodingClient {
+    sent: VecDeque<u8>,
     again: Vec<u8>,
     byte_count: Rc<Cell<usize>>,
 }
 
-impl AsyncRead for Talk {
+impl AsyncRead for FloodingClient {
     fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        while self.said.len() < buffer.remaining() {
+        while self.sent.len() < buffer.remaining() {
             let again = self.again.clone();
-            self.said.extend(again);
+            self.sent.extend(again);
         }
-        let bytes: Vec<u8> = self.said.drain(..buffer.remaining()).collect();
+        let bytes: Vec<u8> = self.sent.drain(..buffer.remaining()).collect();
         buffer.put_slice(&bytes);
         self.byte_count.set(self.byte_count.get() + bytes.len());
         Poll::Ready(Ok(()))
     }
 }
 
-impl AsyncWrite for Talk {
+impl AsyncWrite for FloodingClient {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Poll::Ready(Ok(bytes.len()))
     }
@@ -220,7 +221,7 @@ impl AsyncWrite for Talk {
     }
 }
 
-/// Frames that ask nothing have no more than a turn either.
+/// The work budget also limits frames that carry no request.
 #[test]
 fn a_connection_of_control_frames_does_not_starve_others() {
     const TURNS: usize = 100;
@@ -235,7 +236,7 @@ fn a_connection_of_control_frames_does_not_starve_others() {
             run(async {
                 let start = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), frame(4, 0, 0, &[])].concat();
                 let byte_count = Rc::<Cell<usize>>::default();
-                let talk = Talk { said: start.into(), again, byte_count: byte_count.clone() };
+                let talk = FloodingClient { sent: start.into(), again, byte_count: byte_count.clone() };
                 let limits = ConnectionLimits::new(&Tcp::default(), &[]);
                 let handler =
                     TransportHandler::new(Transport::Doh, Echo, &limits, &AllConnections::default(), Arc::default());
@@ -253,7 +254,7 @@ fn a_connection_of_control_frames_does_not_starve_others() {
     }
     drop(done);
     for _ in all {
-        let (what, byte_count) = waits.recv_timeout(Duration::from_secs(10)).expect("others have their turn");
+        let (what, byte_count) = waits.recv_timeout(Duration::from_secs(10)).expect("other tasks of the runtime run");
         println!("{what}: {byte_count} bytes a turn");
         assert!(byte_count > 0, "{what}");
     }

@@ -1,5 +1,5 @@
-//! A stream that records how much data waits, and since when its client reads nothing. HTTP/2 hides both behind its own
-//! buffers. It also limits reading to the work budget, because HTTP/2 itself reads until nothing is left.
+//! A stream that records how much data waits, and since when its client has read nothing. HTTP/2 hides both behind its
+//! own buffers. The stream also limits reading to the work budget, because HTTP/2 reads until nothing is left.
 
 use super::super::handler::{ConnectionUsage, OutOfMemory};
 use super::super::work_limiter::WorkLimiter;
@@ -12,22 +12,22 @@ use std::task::{Context, Poll, Waker, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
-/// Bytes of frames and headers around a response, with something to spare.
+/// Bytes of frames and headers around a response, rounded up.
 const OVERHEAD_BYTES: usize = 128;
 
 /// The state of writes on the stream.
 pub(super) struct WriteMonitor {
     since: Cell<Option<Instant>>,
-    /// Bytes that HTTP/2 has and the stream does not. An upper estimate, which a flush sets to zero.
+    /// Bytes that HTTP/2 buffers. An upper estimate, which a flush sets to zero.
     inside: Cell<usize>,
-    /// Bytes of responses that HTTP/2 does not have yet.
+    /// Bytes of responses that HTTP/2 has not got yet.
     unsent: Cell<usize>,
     /// Requests that wait for room.
     waiting: RefCell<Vec<Waker>>,
     usage: Rc<ConnectionUsage>,
 }
 
-/// The bytes of one response that HTTP/2 does not have yet.
+/// The bytes of one response that HTTP/2 has not got yet.
 pub(super) struct Unsent<'s> {
     monitor: &'s WriteMonitor,
     bytes: usize,
@@ -39,7 +39,7 @@ impl WriteMonitor {
         Rc::new(Self { since, inside, unsent, waiting, usage })
     }
 
-    /// Since when nothing can be written; `None` while the client reads, or nothing waits.
+    /// Since when nothing could be written; `None` while the client reads, or no data waits.
     pub(super) const fn since(&self) -> Option<Instant> {
         self.since.get()
     }
@@ -50,7 +50,7 @@ impl WriteMonitor {
         self.since.get().is_none() && self.inside.get() + self.unsent.get() < TCP_WRITE_BACKLOG_BYTES_MAX
     }
 
-    /// Waits for room, until [`WriteMonitor::wake_waiting`] says that there is some.
+    /// Waits for room. [`WriteMonitor::wake_waiting`] wakes the task.
     pub(super) fn poll_room(&self, context: &Context<'_>) -> Poll<()> {
         if self.has_room() {
             return Poll::Ready(());
@@ -69,12 +69,12 @@ impl WriteMonitor {
         }
     }
 
-    /// The entry of one response; empty at first.
+    /// A counter for the unsent bytes of one response; zero at first.
     pub(super) const fn unsent(&self) -> Unsent<'_> {
         Unsent { monitor: self, bytes: 0 }
     }
 
-    /// Records bytes that HTTP/2 got, as the client's windows allow.
+    /// Records that HTTP/2 got bytes. It gets them only as the client's windows allow, so this is progress.
     pub(super) fn add(&self, bytes: usize) -> Result<(), OutOfMemory> {
         self.usage.record_progress();
         self.set(self.inside.get() + bytes + OVERHEAD_BYTES)
@@ -122,7 +122,7 @@ impl Drop for Unsent<'_> {
 
 impl Drop for WriteMonitor {
     fn drop(&mut self) {
-        // What becomes less is always granted, here and below.
+        // Less memory is always granted, here and below.
         let _granted = self.set(0);
     }
 }

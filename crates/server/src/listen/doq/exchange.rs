@@ -5,7 +5,7 @@ use super::super::work_limiter::WorkLimiter;
 use super::super::{Action, DeferredResponse, Reply, Responder};
 use super::code;
 use super::stream::{extend, frame, message};
-use crate::limits::{QUIC_EXCHANGE_BYTES, QUIC_GAPS_BYTES, TRANSFER_QUEUE_MAX};
+use crate::limits::TRANSFER_QUEUE_MAX;
 use quinn::{RecvStream, SendStream};
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
@@ -16,30 +16,33 @@ use tokio::sync::mpsc;
 
 /// Responses that may wait for one stream: the parts of a transfer, and its end.
 const WAITING_MAX: usize = TRANSFER_QUEUE_MAX + 2;
+/// Memory estimate of a waiting query without its message: state, task, and the stream in QUIC.
+const QUIC_EXCHANGE_BYTES: usize = 3 << 10;
+/// Memory estimate of an incomplete query, in addition. QUIC may buffer a window of data behind a gap.
+const QUIC_GAPS_BYTES: usize = 64 << 10;
 
 /// How an exchange ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Exchange {
-    /// With a response, or because the client wants none any more (RFC 9250 4.3.1).
+    /// A response was sent, or the client cancelled the query (RFC 9250 4.3.1).
     Done,
-    /// The client did not send or take in time.
+    /// The client did not send or read in time.
     Slow,
-    /// The client broke this rule: an error of the whole connection (RFC 9250 4.3.3).
+    /// The client broke this rule, which closes the whole connection (RFC 9250 4.3.3).
     Broken(&'static str),
-    /// All connections together hold as much as they may.
+    /// The memory of all connections is used up.
     OutOfMemory,
-    /// A bug of ours.
+    /// A bug of the server.
     Lost,
 }
 
-/// An exchange that has ended, with its stream: one that is dropped ends as if a whole response had been sent, and a
-/// client that broke a rule is to hear of that and not of an empty response. So it is dropped once the connection is
-/// closed, if that is what follows.
+/// An exchange that has ended, with its stream. Dropping the stream finishes it, as after a whole response. If the
+/// client broke a rule, the connection is closed first, so that the client sees the error and not an empty response.
 pub(super) struct Ended {
     pub(super) how: Exchange,
     pub(super) stream: SendStream,
-    /// Bytes of a whole response, which QUIC keeps until they are acknowledged. Where there is none the stream is to
-    /// be dropped: that is what ends it.
+    /// Bytes of a whole response, which QUIC keeps until they are acknowledged. 0 without a response: then the stream
+    /// is dropped at once.
     pub(super) unacknowledged_bytes: usize,
 }
 
@@ -57,7 +60,7 @@ pub(super) async fn exchange<R: Responder>(
     Ended { how, stream: out.send, unacknowledged_bytes: if out.is_finished { out.bytes } else { 0 } }
 }
 
-/// Where the response goes, how much of it went, and whether that is all.
+/// The stream of the response, the bytes sent so far, and whether the response is complete.
 struct Out {
     send: SendStream,
     bytes: usize,
@@ -77,9 +80,9 @@ async fn answer<R: Responder>(
     match tokio::time::timeout(handler.limits.idle, read(&mut receive, &mut bytes, &mut exchange_usage)).await {
         Ok(Ok(())) => {}
         Ok(Err(ended)) => return ended,
-        // RFC 9250 4.2: the end of the stream says that nothing more comes. One that has a whole query and no end is
-        // no slow client, but one that breaks a rule (4.3.3).
-        Err(_) if message(&bytes).is_ok() => return Exchange::Broken("the stream goes on behind the query"),
+        // RFC 9250 4.2: the client must end the stream after its query. A whole query without that end is an error
+        // (4.3.3), not a slow client.
+        Err(_) if message(&bytes).is_ok() => return Exchange::Broken("the stream goes on after the query"),
         Err(_) => return Exchange::Slow,
     }
     let message = match message(&bytes) {
@@ -96,7 +99,7 @@ async fn answer<R: Responder>(
     let action = limiter.run(|| handler.respond(message, peer, reply, |response| frame(response, &mut framed)));
     match action {
         Ok(Action::Respond(_)) => respond(handler, out, framed, &mut exchange_usage).await,
-        Ok(Action::Silent) => Exchange::Broken("this is no DNS query"),
+        Ok(Action::Silent) => Exchange::Broken("this is not a DNS query"),
         Ok(Action::Defer) => match receiver {
             Some(receiver) => late(handler, out, receiver, &mut exchange_usage).await,
             None => Exchange::Lost,
@@ -116,7 +119,7 @@ async fn read(
         let mut next = pin!(receive.read_chunk(usize::MAX, true));
         let chunk = match poll_fn(|context| Poll::Ready(next.as_mut().poll(context))).await {
             Poll::Ready(chunk) => chunk,
-            // Most queries come whole. Of others QUIC may keep parts that it cannot give out yet.
+            // Most queries arrive whole. For the others, QUIC may hold bytes after a gap.
             Poll::Pending => {
                 hold(bytes.len() + QUIC_GAPS_BYTES)?;
                 next.await
@@ -125,7 +128,7 @@ async fn read(
         match chunk {
             Ok(Some(chunk)) => extend(bytes, &chunk.bytes).map_err(Exchange::Broken)?,
             Ok(None) => return hold(bytes.len()),
-            // The client took it back, or is gone.
+            // The client cancelled the query, or is gone.
             Err(_) => return Err(Exchange::Done),
         }
         hold(bytes.len())?;
@@ -141,13 +144,13 @@ async fn respond<R>(
 ) -> Exchange {
     let ended = write(handler, out, framed, exchange_usage).await;
     if ended == Exchange::Done {
-        // It fails when the client is gone.
+        // It fails if the client is gone.
         out.is_finished = out.send.finish().is_ok();
     }
     ended
 }
 
-/// Sends what comes later: one response, or the parts of a transfer.
+/// Sends a deferred response, or the messages of a transfer.
 async fn late<R>(
     handler: &TransportHandler<R>,
     out: &mut Out,
@@ -195,7 +198,7 @@ async fn write<R>(
     let written = async {
         let mut rest = &framed[..];
         while !rest.is_empty() {
-            // Or the client wants no more of it, or is gone.
+            // An error means that the client cancelled the query, or is gone.
             let Ok(count) = out.send.write(rest).await else { return };
             rest = &rest[count..];
             out.bytes += count;

@@ -1,9 +1,10 @@
-//! DNS over QUIC (RFC 9250): a query for each stream.
+//! DNS over QUIC (RFC 9250): one query per stream.
 //!
-//! Each runtime has an endpoint of its own for each address (SO_REUSEPORT). The kernel chooses by the addresses and
+//! Each runtime has its own endpoint for each address (SO_REUSEPORT). The kernel chooses by the addresses and
 //! ports of both sides, so a connection's packets reach its endpoint while the client keeps its address. Migration is
 //! off: a client whose address changes must reconnect.
 
+mod code;
 mod exchange;
 mod stream;
 #[cfg(test)]
@@ -32,18 +33,9 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use unacknowledged::Unacknowledged;
 
-/// Error codes of RFC 9250 8.4.
-pub(super) mod code {
-    use quinn::VarInt;
-    pub(crate) const NO_ERROR: VarInt = VarInt::from_u32(0x0);
-    pub(crate) const INTERNAL_ERROR: VarInt = VarInt::from_u32(0x1);
-    pub(crate) const PROTOCOL_ERROR: VarInt = VarInt::from_u32(0x2);
-    pub(crate) const EXCESSIVE_LOAD: VarInt = VarInt::from_u32(0x4);
-}
-
-/// Where the errors of QUIC that are alerts of TLS begin (RFC 9001 4.8).
+/// The first QUIC error code of a TLS alert (RFC 9001 4.8).
 const CRYPTO_ERROR: u64 = 0x100;
-/// The alert that no protocol is common to both sides (RFC 7301 3.2).
+/// The TLS alert for no common protocol (RFC 7301 3.2).
 const NO_APPLICATION_PROTOCOL: u8 = 120;
 
 /// The service of one runtime.
@@ -56,10 +48,10 @@ impl<R: Responder + 'static> DoqService<R> {
         Rc::new(Self { handler: Rc::new(handler) })
     }
 
-    /// Accepts on one endpoint until it is closed. Runs in a `LocalSet`.
+    /// Accepts connections on one endpoint until it is closed. Runs in a `LocalSet`.
     pub(crate) async fn accept(self: Rc<Self>, endpoint: Endpoint) {
         while let Some(incoming) = endpoint.accept().await {
-            // A panic is a bug here. It closes only this connection, and the endpoint continues.
+            // A panic is a bug. It closes only this connection, and the endpoint continues.
             if catch_unwind(AssertUnwindSafe(|| self.incoming(incoming))).is_err() {
                 self.handler.counters.panics.one_shared();
             }
@@ -73,11 +65,11 @@ impl<R: Responder + 'static> DoqService<R> {
         let address = if is_validated { Address::Validated } else { Address::Claimed };
         let is_within = limits.handshake_rate.take(peer.ip(), address);
         // RFC 9000 8.1.2: under load a client must first validate its address. Forged addresses take no slot.
-        let is_asked = !is_within || limits.handshakes.count() >= QUIC_HALF_OPEN_MAX;
-        if is_asked && !is_validated && incoming.may_retry() {
+        let must_validate = !is_within || limits.handshakes.count() >= QUIC_HALF_OPEN_MAX;
+        if must_validate && !is_validated && incoming.may_retry() {
             connections.retries.one_shared();
-            // `may_retry` was checked.
-            let _asked = incoming.retry();
+            // It cannot fail: `may_retry` was checked.
+            let _sent = incoming.retry();
             return;
         }
         if !is_within {
@@ -112,11 +104,11 @@ impl<R: Responder + 'static> DoqService<R> {
         });
     }
 
-    async fn handshake(&self, incoming: Incoming, place: ConnectionPermit) -> Option<Connection> {
+    async fn handshake(&self, incoming: Incoming, permit: ConnectionPermit) -> Option<Connection> {
         let counters = &self.handler.connections;
         let peer = incoming.remote_address();
         let outcome = match incoming.accept() {
-            Ok(connecting) => place.unless_evicted(pin!(self.handler.limits.with_handshake_timeout(connecting))).await,
+            Ok(connecting) => permit.unless_evicted(pin!(self.handler.limits.with_handshake_timeout(connecting))).await,
             Err(error) => Some(Some(Err(error))),
         };
         let why = match outcome {
@@ -159,10 +151,10 @@ struct QuicConnection<'d, R> {
     peer: SocketAddr,
     usage: Rc<ConnectionUsage>,
     limiter: Rc<WorkLimiter>,
-    /// Queries with tasks of their own.
+    /// Queries that have their own tasks.
     waiting: JoinSet<Ended>,
     unacknowledged: Unacknowledged,
-    /// When the last query came, or the last response was done or, if that took longer, acknowledged.
+    /// When the last query arrived, or the last response was sent or acknowledged.
     active_at: Instant,
 }
 
@@ -179,7 +171,7 @@ impl<'d, R: Responder + 'static> QuicConnection<'d, R> {
         Self { handler, connection, peer, usage, limiter, waiting, unacknowledged, active_at }
     }
 
-    /// Answers until the connection ends: the client closes it, is silent for too long, or breaks a rule.
+    /// Answers queries until the client closes the connection, is idle for too long, or breaks a rule.
     async fn run(mut self) {
         let (connection, drain) = (self.connection.clone(), self.handler.drain.clone());
         let _guard = poll_fn(|context| Poll::Ready(drain.register(context))).await;
@@ -227,8 +219,8 @@ impl<'d, R: Responder + 'static> QuicConnection<'d, R> {
         }
     }
 
-    /// When the idle connection closes. While a response is pending there is no deadline: it has a time limit of its
-    /// own.
+    /// When the idle connection closes. While a response is pending the deadline moves on, because the response has its
+    /// own time limit.
     fn deadline(&self) -> Instant {
         let since = if self.waiting.is_empty() { self.active_at } else { Instant::now() };
         since + self.handler.limits.idle_timeout()
@@ -276,7 +268,7 @@ impl<'d, R: Responder + 'static> QuicConnection<'d, R> {
             }
             Exchange::Lost => {
                 close(code::INTERNAL_ERROR, "");
-                // Counted as a panic.
+                // It was already counted as a panic.
                 Ok(())
             }
         }

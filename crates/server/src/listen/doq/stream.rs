@@ -1,15 +1,15 @@
-//! What is on a stream of DNS over QUIC: one message behind its length, and the rules that it keeps (RFC 9250 4.2).
+//! The bytes of a DNS over QUIC stream: one message after its length, and the rules for it (RFC 9250 4.2).
 
 use crate::limits::{DATAGRAM_BYTES_MAX, MESSAGE_PREFIX_BYTES};
 use wire::parse::{Parsed, parse_request};
 
-/// A rule that is broken, in the words that the client gets.
+/// The rule that a client broke, as text for the client.
 pub(super) type Broken = &'static str;
 
 const TOO_SHORT: Broken = "the stream ended before the message";
 const TOO_LONG: Broken = "more than one message on a stream";
 
-/// Takes in what has come, unless that is more than one message can be.
+/// Appends received bytes. Fails if they are more than one message can have.
 pub(super) fn extend(bytes: &mut Vec<u8>, more: &[u8]) -> Result<(), Broken> {
     if bytes.len() + more.len() > MESSAGE_PREFIX_BYTES + DATAGRAM_BYTES_MAX {
         return Err(TOO_LONG);
@@ -34,20 +34,20 @@ pub(super) fn message(bytes: &[u8]) -> Result<&[u8], Broken> {
     }
     let edns = match parse_request(message) {
         Parsed::Request(request) => request.edns,
-        // Whatever else is wrong with it.
+        // A message with another error may have the option too.
         Parsed::Reject(reject) => reject.edns,
         Parsed::Drop(_) => None,
     };
-    // RFC 9250 5.5.2: QUIC has its own idle time.
+    // RFC 9250 5.5.2: QUIC has its own idle timeout.
     if edns.is_some_and(|edns| edns.keepalive()) {
         return Err("edns-tcp-keepalive on QUIC");
     }
     Ok(message)
 }
 
-/// Appends a response behind its length.
+/// Appends a response after its length.
 pub(super) fn frame(response: &[u8], out: &mut Vec<u8>) {
-    let len = u16::try_from(response.len()).expect("no response is longer than a message may be");
+    let len = u16::try_from(response.len()).expect("a response is at most 65,535 bytes");
     out.reserve_exact(MESSAGE_PREFIX_BYTES + response.len());
     out.extend(len.to_be_bytes());
     out.extend(response);
@@ -76,7 +76,7 @@ mod tests {
         let mut other = Vec::new();
         frame(&query(1), &mut other);
         assert_eq!(message(&other), Err("the message ID is not zero"));
-        // edns-tcp-keepalive, also where something else is wrong that has a response.
+        // edns-tcp-keepalive, also in messages with another error that gets a response.
         let kept = || MessageBuilder::query(0, name.as_ref(), Rtype::A).edns(1_232, false).option(11, &[]);
         let of_opcode = |number| kept().header(|header| header.opcode = wire::number::Opcode(number));
         for wrong in [kept(), kept().edns_version(1), of_opcode(2), of_opcode(5)] {
@@ -84,14 +84,14 @@ mod tests {
             frame(&wrong, &mut framed);
             assert_eq!(message(&framed), Err("edns-tcp-keepalive on QUIC"), "{wrong:?}");
         }
-        // What is no message is the responder's business.
+        // The responder handles malformed messages.
         assert_eq!(message(&[0, 0]), Ok(&[][..]));
     }
 
-    // As the fuzz target of the same name, for as long as a test may take.
+    // Short versions of the fuzz target `doq_stream`.
     proptest! {
         #[test]
-        fn whatever_is_on_a_stream(bytes in prop::collection::vec(any::<u8>(), 0..600), piece in 1usize..70) {
+        fn any_stream_is_read_whole(bytes in prop::collection::vec(any::<u8>(), 0..600), piece in 1usize..70) {
             let mut read = Vec::new();
             for chunk in bytes.chunks(piece) {
                 extend(&mut read, chunk).unwrap();
@@ -105,7 +105,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_framed_is_read(mut bytes in prop::collection::vec(any::<u8>(), 2..600), more in 0usize..3) {
+        fn framed_messages_are_read(mut bytes in prop::collection::vec(any::<u8>(), 2..600), more in 0usize..3) {
             bytes[..2].fill(0);
             let mut framed = Vec::new();
             frame(&bytes, &mut framed);

@@ -1,12 +1,12 @@
-//! Beside a connection that floods.
+//! DNS over QUIC beside a flooding connection, with slow clients, and across a restart.
 
 use super::*;
-use crate::config::Tcp;
-use crate::config::tls::{Tls, Version};
 use crate::listen::echo::{Echo, LARGE, LATE, LATE_AFTER, Server};
 use crate::listen::{Transport, flood};
 use crate::tls::client_secrets::ClientSecrets;
 use crate::tls::public::PublicTls;
+use config::Tcp;
+use config::tls::{Tls, Version};
 use quinn::crypto::rustls::QuicClientConfig;
 use rustls::pki_types::CertificateDer;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ async fn serve_all(certificate: &Certificate, handler: TransportHandler<Echo>, l
     serve_at("127.0.0.1:0".parse().unwrap(), 0, certificate, handler, listens).await;
 }
 
-/// As the endpoint of this number.
+/// Serves `address` as the endpoint with this number.
 async fn serve_at(
     address: SocketAddr,
     number: usize,
@@ -27,7 +27,7 @@ async fn serve_at(
     handler: TransportHandler<Echo>,
     listens: oneshot::Sender<SocketAddr>,
 ) {
-    let dir = crate::test_dir(&format!("doq-{:?}", std::thread::current().id()));
+    let dir = process::testing::test_dir(&format!("doq-{:?}", std::thread::current().id()));
     let (cert_file, key_file) = (dir.path().join("cert.pem"), dir.path().join("key.pem"));
     std::fs::write(&cert_file, certificate.cert.pem()).unwrap();
     std::fs::write(&key_file, certificate.signing_key.serialize_pem()).unwrap();
@@ -67,7 +67,7 @@ async fn ask(connection: Connection, message: Vec<u8>) -> Option<Vec<u8>> {
     let mut framed = Vec::new();
     stream::frame(&message, &mut framed);
     send.write_all(&framed).await.ok()?;
-    // The end of the stream comes behind it: the query is answered by a task of its own.
+    // The end of the stream arrives later, so the server answers the query in a separate task.
     tokio::task::yield_now().await;
     send.finish().ok()?;
     let response = receive.read_to_end(framed.len()).await.ok()?;
@@ -82,7 +82,7 @@ fn a_flooding_connection_does_not_starve_others() {
     flood::check(Transport::Doq, serve, move |address| connect(shown.clone(), address), ask);
 }
 
-/// Whoever waits sends no packets; one that has nothing to wait for is silent, whatever QUIC itself bears.
+/// A client that waits for a response sends no packets and is not idle. After the response it is.
 #[test]
 fn a_client_that_waits_for_a_response_is_not_idle() {
     const IDLE: Duration = Duration::from_millis(150);
@@ -109,7 +109,7 @@ fn a_client_that_waits_for_a_response_is_not_idle() {
 #[test]
 fn a_client_that_reads_too_slowly_is_closed() {
     let certificate = Arc::new(rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap());
-    // Bytes that are read every 50 ms: 160 and 16,000 a second.
+    // Bytes that are read every 50 ms: 160 and 16,000 bytes/s.
     for (bytes, is_cut) in [(8u32, true), (800, false)] {
         let (theirs, shown) = (certificate.clone(), certificate.cert.der().clone());
         let serve = async move |handler, listens| serve_all(&theirs, handler, listens).await;
@@ -132,7 +132,7 @@ fn a_client_that_reads_too_slowly_is_closed() {
     }
 }
 
-/// RFC 9000 10.3: what the client sent to the server that is gone tells it so.
+/// RFC 9000 10.3: the restarted server answers packets of the old connection with a stateless reset.
 #[test]
 fn a_client_gets_a_stateless_reset_after_a_restart() {
     let certificate = Arc::new(rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap());
@@ -142,26 +142,26 @@ fn a_client_gets_a_stateless_reset_after_a_restart() {
         Server::start(Transport::Doq, &Tcp::default(), serve)
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    // RFC 9000 21.11: another endpoint has another key, or whoever sees a connection could have it reset by sending to
-    // an endpoint that does not know it.
-    for (number, is_told) in [(3, true), (4, false)] {
+    // RFC 9000 21.11: each endpoint has its own key. With a shared key, anyone who sees a connection could reset it
+    // through another endpoint.
+    for (number, is_reset) in [(3, true), (4, false)] {
         let server = start("127.0.0.1:0".parse().unwrap(), 3);
         let address = server.address;
         let connection = runtime.block_on(connect(certificate.cert.der().clone(), address));
         let message = vec![0, 0, 7];
         assert_eq!(runtime.block_on(ask(connection.clone(), message.clone())), Some(message.clone()));
-        // It ends as by `kill -9`: nothing is said.
+        // The server ends as by `kill -9`, without closing connections.
         drop(server);
         let _server = start(address, number);
         let ended = runtime.block_on(async {
-            let _asked = tokio::time::timeout(Duration::from_millis(300), ask(connection.clone(), message)).await;
+            let _response = tokio::time::timeout(Duration::from_millis(300), ask(connection.clone(), message)).await;
             connection.close_reason()
         });
-        assert_eq!(ended == Some(ConnectionError::Reset), is_told, "{number}: {ended:?}");
+        assert_eq!(ended == Some(ConnectionError::Reset), is_reset, "{number}: {ended:?}");
     }
 }
 
-/// What QUIC keeps until it is acknowledged counts as what the connection holds, whether or not all of it was written.
+/// QUIC keeps responses until they are acknowledged. They count as memory of the connection.
 #[test]
 fn unacknowledged_responses_count_as_memory() {
     const COUNT: usize = 3;
@@ -169,7 +169,7 @@ fn unacknowledged_responses_count_as_memory() {
     let shown = certificate.cert.der().clone();
     let serve = async move |handler, listens| serve_all(&certificate, handler, listens).await;
     let server = Server::start(Transport::Doq, &Tcp::default(), serve);
-    // One runtime: while it is not run, its client does nothing at all.
+    // The client only acts while this runtime runs.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let connection = runtime.block_on(connect(shown, server.address));
     let before = server.limits.memory_used();
@@ -182,7 +182,7 @@ fn unacknowledged_responses_count_as_memory() {
             send.finish().unwrap();
             streams.push(receive);
         }
-        // Its packets leave, and nothing more once there are responses.
+        // Runs the client until its queries are answered.
         let start = Instant::now();
         while server.limits.memory_used() < most && start.elapsed() < Duration::from_secs(5) {
             tokio::task::yield_now().await;
@@ -195,7 +195,7 @@ fn unacknowledged_responses_count_as_memory() {
         for receive in &mut streams {
             assert_eq!(receive.read_to_end(70_000).await.unwrap().len(), 65_537);
         }
-        // Its acknowledgements leave.
+        // The client sends its acknowledgements.
         tokio::time::sleep(Duration::from_millis(100)).await;
     });
     let start = Instant::now();

@@ -1,8 +1,9 @@
-//! Responses that were sent and are not acknowledged yet: QUIC keeps their bytes meanwhile, and a client that
-//! acknowledges nothing would have them kept for it as long as it likes.
+//! Responses that were sent and are not acknowledged yet. QUIC keeps their bytes, so they count as the client's
+//! memory.
 
 use super::super::handler::{ConnectionUsage, OutOfMemory};
-use crate::limits::{CONNECTION_MEMORY_FREE_BYTES, QUIC_SEND_BYTES, QUIC_STREAMS_MAX};
+use crate::limits::{QUIC_SEND_BYTES, QUIC_STREAMS_MAX};
+use crate::listen::memory::CONNECTION_MEMORY_FREE_BYTES;
 use quinn::SendStream;
 use std::collections::VecDeque;
 use std::future::Future;
@@ -10,14 +11,14 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Waker};
 
-/// The responses of one connection. They are looked at once they are more than what is free; as a rule most are
-/// acknowledged by then, so that a response costs one look and no task waits for it.
+/// The responses of one connection. They are checked only when they exceed the free memory of a connection. Most are
+/// acknowledged by then, so a response costs one check and no task.
 pub(super) struct Unacknowledged {
     usage: Rc<ConnectionUsage>,
-    /// In the order in which they were sent, which is mostly that in which they are acknowledged.
+    /// In sending order, which is mostly the order of acknowledgement.
     sent: VecDeque<Sent>,
     bytes: usize,
-    /// When the first of them is acknowledged, or the client wants no more of it.
+    /// Completes when the first response is acknowledged or cancelled by the client.
     first_ends: Option<Pin<Box<dyn Future<Output = ()>>>>,
 }
 
@@ -32,7 +33,7 @@ impl Sent {
         async move { drop(stopped.await) }
     }
 
-    /// Whether the client has it, or wants no more of it.
+    /// Whether the client acknowledged or cancelled it.
     fn is_over(&self) -> bool {
         pin!(self.ends()).poll(&mut Context::from_waker(Waker::noop())).is_ready()
     }
@@ -43,22 +44,22 @@ impl Unacknowledged {
         Self { usage, sent: VecDeque::new(), bytes: 0, first_ends: None }
     }
 
-    /// Whether all of them are acknowledged now; nobody is woken when that changes.
+    /// Whether all of them are acknowledged now. No task is woken when that changes.
     pub(super) fn is_over(&self) -> bool {
         self.sent.iter().all(Sent::is_over)
     }
 
-    /// Takes a response that was sent whole.
+    /// Adds a response that was sent whole.
     pub(super) fn add(&mut self, stream: SendStream, bytes: usize) -> Result<(), OutOfMemory> {
         self.sent.push_back(Sent { stream, bytes });
         self.change(self.bytes + bytes)
     }
 
-    /// Lets go of those that are acknowledged, as far as it matters; whether there were any.
+    /// Releases acknowledged responses if the memory limit needs it; returns whether it released any.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> bool {
         let count = self.sent.len();
-        // RFC 9000 4.6: no more streams are open than may be, so at least half of these are over, even if the first is
-        // not.
+        // RFC 9000 4.6: the number of open streams is limited, so at least half of these responses are over, even if
+        // the first is not.
         if count > 2 * QUIC_STREAMS_MAX as usize {
             self.first_ends = None;
             self.sent.retain(|sent| !sent.is_over());
@@ -83,11 +84,11 @@ impl Unacknowledged {
 
     fn count_again(&mut self) {
         let bytes = self.sent.iter().map(|sent| sent.bytes).sum();
-        // What becomes less is always granted, here and elsewhere.
+        // Less memory is always granted, here and elsewhere.
         let _granted = self.change(bytes);
     }
 
-    /// QUIC keeps no more than this of all streams together.
+    /// Sets the bytes. At most `QUIC_SEND_BYTES` count: QUIC keeps no more for all streams of a connection.
     fn change(&mut self, bytes: usize) -> Result<(), OutOfMemory> {
         let kept = |bytes: usize| bytes.min(QUIC_SEND_BYTES as usize);
         let from = std::mem::replace(&mut self.bytes, bytes);

@@ -1,17 +1,17 @@
-//! What is sent to many at once is no business of one server: it gets no answer, and is counted.
+//! Multicast and broadcast queries get no answer, and are counted.
 
 use super::UdpWorker;
 use crate::combiner::Dispatch;
 use crate::listen::batch::BatchSocket;
 use crate::listen::sockets::{self, Sharing};
 use crate::listen::{Action, PinnedResponder, Reply, Responder, Transport};
-use crate::stop::Stop;
+use process::stop::Stop;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wire::parse::DropReason;
 
-/// Answers everything with what it was sent; keeps what it was told to ignore.
+/// Echoes every message, and records the reasons of ignored ones.
 struct Echo(Arc<Mutex<Vec<DropReason>>>);
 
 impl Responder for Echo {
@@ -35,8 +35,6 @@ impl PinnedResponder for &mut Echo {
     fn defer(&mut self, _bytes: &[u8], _reply: Reply, _dispatch: Dispatch, _out: &mut [u8]) -> Action {
         Action::Silent
     }
-
-    fn prepare<'m>(&mut self, _messages: impl Iterator<Item = &'m [u8]>) {}
 }
 
 #[test]

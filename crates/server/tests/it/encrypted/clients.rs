@@ -1,4 +1,4 @@
-//! Clients that others made: kdig, dig, curl, Unbound, aioquic, h2spec; and the laboratory's.
+//! Clients of other projects: kdig, dig, curl, Unbound, aioquic, h2spec. Also our laboratory.
 
 use super::query;
 use crate::support::cluster::{CATAMARAN, Cluster, Scratch, wait_for};
@@ -8,10 +8,11 @@ use crate::support::tools::{dig, missing};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use testbed::{Kind, Setup, start};
 use wire::number::Rtype;
 
-/// Whether a program is there: run with these arguments it says what it is. Without it the test is skipped in plain
-/// sight, and with `CI=true` it fails.
+/// Whether a program is installed: with these arguments it prints its version. Without it the test is skipped and
+/// listed, and with `CI=true` it fails.
 fn is_there(program: &str, arguments: &[&str]) -> bool {
     runs(program, arguments) || missing(program, "apt-get install knot-dnsutils bind9-dnsutils curl unbound")
 }
@@ -22,16 +23,16 @@ fn runs(program: &str, arguments: &[&str]) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// What `cargo xtask test` installed, as it says in the environment, or what the system has.
+/// The program that `cargo xtask test` installed, from the environment, or the system's.
 fn installed(variable: &str, program: &str) -> String {
     std::env::var(variable).unwrap_or_else(|_| program.to_owned())
 }
 
 fn run(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().unwrap();
-    let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    assert!(output.status.success(), "{program} {arguments:?}: {said:?}");
-    said[0].clone()
+    let shown = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    assert!(output.status.success(), "{program} {arguments:?}: {shown:?}");
+    shown[0].clone()
 }
 
 fn ca(cluster: &Cluster) -> String {
@@ -63,12 +64,17 @@ fn kdig_dig_and_curl_are_answered_through_each_node() {
             for (port, how) in [(&dot, "+tls"), (&doh, "+https"), (&doh, "+https-get")] {
                 for address in &addresses {
                     if program == "dig" && how != "+tls" && *address == "@::1" {
-                        // dig 9.18 leaves out the brackets that an address has in `:CA` (RFC 3986 3.2.2), which
-                        // h2 takes for what it is: a malformed request.
+                        // dig 9.18 leaves out the brackets around an IPv6 address in `:authority` (RFC 3986 3.2.2). h2
+                        // correctly treats that as a malformed request.
                         continue;
                     }
-                    let asked = [address, "-p", port, how, &trusted[0], &trusted[1], "+short", "www.example.test", "A"];
-                    assert_eq!(run(program, &asked).trim(), "192.0.2.80", "{program} {how} at {address} {port}");
+                    let query_arguments =
+                        [address, "-p", port, how, &trusted[0], &trusted[1], "+short", "www.example.test", "A"];
+                    assert_eq!(
+                        run(program, &query_arguments).trim(),
+                        "192.0.2.80",
+                        "{program} {how} at {address} {port}"
+                    );
                 }
             }
         }
@@ -77,21 +83,22 @@ fn kdig_dig_and_curl_are_answered_through_each_node() {
             let url = format!("https://localhost:{doh}/dns-query?dns={target}");
             let headers = run("curl", &["-s", "--http2", "--cacert", &ca, "-D", "-", "-o", "/dev/null", &url]);
             assert!(headers.starts_with("HTTP/2 200") && headers.contains("cache-control: max-age=300"), "{headers}");
-            // Its own resolution over HTTPS: the name is not known to anybody else, and nothing listens at its address.
+            // curl resolves the name itself over HTTPS. No other resolver knows the name, and nothing listens at its
+            // address.
             let resolver = format!("https://localhost:{doh}/dns-query");
-            let asked =
+            let query_arguments =
                 ["-sv", "--max-time", "5", "--doh-insecure", "--doh-url", &resolver, "http://ns1.example.test:1/"];
-            let said = Command::new("curl").args(asked).output().unwrap().stderr;
-            assert!(String::from_utf8_lossy(&said).contains("127.0.0.1:1"), "{}", String::from_utf8_lossy(&said));
+            let shown = Command::new("curl").args(query_arguments).output().unwrap().stderr;
+            assert!(String::from_utf8_lossy(&shown).contains("127.0.0.1:1"), "{}", String::from_utf8_lossy(&shown));
         }
     }
-    // What `up` prints works as it is printed.
+    // The commands that `up` prints work as printed.
     for (line, want) in [(" +tls ", "ns1.example.test."), (" +https ", "ns1.example.test."), ("curl ", "hostmaster")] {
         let printed = cluster.wait_for_line(line);
         let words: Vec<&str> = printed.split_whitespace().collect();
         if is_there(words[0], &[if words[0] == "curl" { "--version" } else { "-V" }]) {
-            let said = run("sh", &["-c", &printed]);
-            assert!(said.contains(want), "{printed}: {said}");
+            let shown = run("sh", &["-c", &printed]);
+            assert!(shown.contains(want), "{printed}: {shown}");
         }
     }
 }
@@ -103,30 +110,21 @@ fn unbound_resolves_over_tls() {
     }
     let cluster = Cluster::start_encrypted("unbound", 1);
     let scratch = Scratch::new("unbound");
-    let port = cluster.port + 18;
-    let text = include_str!("unbound.conf")
-        .replace("DIRECTORY", scratch.path().to_str().unwrap())
-        .replace("CERTIFICATE", &ca(&cluster))
-        .replace("SERVER", &format!("127.0.0.1@{}#localhost", cluster.dot(1).port()))
-        .replace("PORT", &port.to_string());
-    let config = scratch.file("unbound.conf", &text);
-    let mut unbound = Command::new("unbound")
-        .args(["-d", "-c", &config])
-        .stderr(Stdio::null())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    let resolver = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let answered = std::panic::catch_unwind(|| {
-        wait_for("an answer of Unbound's", || {
-            (dig(resolver, &["www.example.test", "A", "+short"]).trim() == "192.0.2.80").then_some(())
-        });
-        assert_eq!(dig(resolver, &["a.wild.example.test", "TXT", "+short"]).trim(), "\"from a wildcard\"");
-        assert!(dig(resolver, &["nothing.example.test", "A"]).contains("status: NXDOMAIN"));
+    let resolver = SocketAddr::from((Ipv4Addr::LOCALHOST, cluster.port + 18));
+    // It queries one server over TLS, and checks its certificate.
+    let lines = format!(
+        "server:\n  do-not-query-localhost: no\n  local-zone: \"test.\" nodefault\n  tls-cert-bundle: \"{}\"\n\
+         stub-zone:\n  name: \"example.test\"\n  stub-addr: 127.0.0.1@{}#localhost\n  stub-tls-upstream: yes\n",
+        ca(&cluster),
+        cluster.dot(1).port()
+    );
+    let setup = Setup { lines, ..Setup::new(scratch.path(), resolver, Vec::new()) };
+    let _unbound = start(Kind::Unbound, &setup).unwrap();
+    wait_for("an answer of Unbound's", || {
+        (dig(resolver, &["www.example.test", "A", "+short"]).trim() == "192.0.2.80").then_some(())
     });
-    unbound.kill().unwrap();
-    unbound.wait().unwrap();
-    answered.unwrap();
+    assert_eq!(dig(resolver, &["a.wild.example.test", "TXT", "+short"]).trim(), "\"from a wildcard\"");
+    assert!(dig(resolver, &["nothing.example.test", "A"]).contains("status: NXDOMAIN"));
     assert!(cluster.metric(1, "catamaran_requests_total{transport=\"dot\"}") >= 3);
 }
 
@@ -145,14 +143,14 @@ fn aioquic_is_answered_over_quic() {
     for (qname, qtype) in [("www.example.test.", Rtype::A), ("nothing.example.test.", Rtype::A)] {
         let message = query(qname, qtype).build();
         let (port, hex) = (cluster.dot(1).port().to_string(), data_encoding::HEXLOWER.encode(&message));
-        let said = run(&python, &[script, "127.0.0.1", &port, &ca(&cluster), &hex]);
+        let shown = run(&python, &[script, "127.0.0.1", &port, &ca(&cluster), &hex]);
         let want = exchange(Transport::Tcp, cluster.dns(1), &message, WAIT).unwrap();
-        assert_eq!(said.trim(), data_encoding::HEXLOWER.encode(&want), "{qname}");
+        assert_eq!(shown.trim(), data_encoding::HEXLOWER.encode(&want), "{qname}");
     }
 }
 
-/// A program of this workspace that was built beside the one under test, as all are where the whole workspace is
-/// tested.
+/// A program of this workspace, built beside the program under test. A test run of the whole workspace builds all of
+/// them.
 fn beside(name: &str) -> Option<PathBuf> {
     let program = Path::new(CATAMARAN).with_file_name(name);
     let is_there = program.is_file() || missing(name, "cargo build --workspace, with the profile of the tests");
@@ -160,14 +158,14 @@ fn beside(name: &str) -> Option<PathBuf> {
 }
 
 #[test]
-fn the_laboratory_gets_an_answer_to_each_query() {
+fn catlab_gets_an_answer_to_each_query() {
     let Some(catlab) = beside("catlab") else { return };
     let cluster = Cluster::start_encrypted("lab", 1);
     let (catlab, ca) = (catlab.to_str().unwrap(), ca(&cluster));
     let mut servers =
         vec![("tcp", cluster.dns(1)), ("dot", cluster.dot(1)), ("doh", cluster.doh(1)), ("doq", cluster.dot(1))];
     if std::net::UdpSocket::bind("[::1]:0").is_ok() {
-        // No other client here asks so over QUIC.
+        // No other client here uses IPv6 with QUIC.
         servers.push(("doq", SocketAddr::from((Ipv6Addr::LOCALHOST, cluster.dot(1).port()))));
     }
     for (transport, server) in servers {
@@ -176,11 +174,11 @@ fn the_laboratory_gets_an_answer_to_each_query() {
         arguments.extend(["--tls-name", "localhost", "--name", "www.example.test", "--types", "A"]);
         arguments.extend(["--rate", "1000", "--duration", "2s", "--workers", "1", "--connections", "10"]);
         arguments.extend(["--queries-per-connection", "50", "--resumption", "0.5", "--expect-rcode", "NOERROR"]);
-        // How late it sends depends on what else runs here, which is not what is looked at.
+        // Its send lag depends on the load of the machine, and is not tested here.
         arguments.extend(["--lag-limit", "10s"]);
-        let said = run(catlab, &arguments);
-        let answered = said.lines().find(|line| line.starts_with("answered")).unwrap_or_default();
-        assert!(answered.contains("(100.000 %)"), "{transport} at {server}: {said}");
+        let shown = run(catlab, &arguments);
+        let answered = shown.lines().find(|line| line.starts_with("answered")).unwrap_or_default();
+        assert!(answered.contains("(100.000 %)"), "{transport} at {server}: {shown}");
     }
 }
 
@@ -200,8 +198,8 @@ fn http2_conforms() {
         .stdin(Stdio::null())
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    println!("{said}");
-    let summary = said.lines().rfind(|line| line.contains(" tests, ")).unwrap_or_else(|| panic!("{said}")).to_owned();
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    println!("{shown}");
+    let summary = shown.lines().rfind(|line| line.contains(" tests, ")).unwrap_or_else(|| panic!("{shown}")).to_owned();
     assert!(summary.contains(" 0 failed"), "{summary}");
 }

@@ -4,16 +4,17 @@ use super::drain::next_frame;
 use super::floods::frame;
 use super::query;
 use crate::support::cluster::{Cluster, wait_for};
-use crate::support::encrypted::{Doh, framed, tls, trust};
+use crate::support::dns::framed;
+use crate::support::encrypted::{Doh, tls, trust};
 use crate::support::message::{describe, sign};
 use rustls::{AlertDescription, Error};
 use std::io::{Read, Write};
 use std::sync::Arc;
 use wire::number::Rtype;
 
-/// Bytes of headers that the server takes, as HTTP/2 counts them.
+/// Maximum size of the headers that the server accepts, as HTTP/2 counts them.
 const HEADERS_MAX: usize = 16 << 10;
-/// Kinds of frames (RFC 9113 6).
+/// Frame types (RFC 9113 6).
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
@@ -57,7 +58,7 @@ fn each_rule_has_its_status() {
             assert_eq!(answer.header("content-type"), "application/dns-message");
             assert_eq!(answer.header("content-length"), answer.body.len().to_string());
         } else if method != "HEAD" {
-            assert!(answer.body.ends_with(b"\n"), "it is said why: {answer:?}");
+            assert!(answer.body.ends_with(b"\n"), "the response has no reason: {answer:?}");
         }
         if status == 405 {
             assert_eq!(answer.header("allow"), "GET, POST");
@@ -66,8 +67,8 @@ fn each_rule_has_its_status() {
     assert_eq!(cluster.metric(1, "catamaran_http_bad_requests_total"), 16);
 }
 
-/// RFC 9113 10.5.1: what the server takes of headers it says (6.5.2), and a request with more gets 431 (RFC 6585 5).
-/// The connection goes on, as what it keeps of headers is right all the same, unless there is far more of it.
+/// RFC 9113 10.5.1: the server announces its limit for headers (6.5.2). A larger request gets 431 (RFC 6585 5). The
+/// connection continues, because its header table is still correct, unless the headers are far larger.
 #[test]
 fn long_headers_get_431_and_very_long_ones_close_the_connection() {
     let cluster = Cluster::start_encrypted("doh-headers", 1);
@@ -88,27 +89,27 @@ fn long_headers_get_431_and_very_long_ones_close_the_connection() {
             assert_eq!(answer.status, status, "{bytes} bytes in round {round}: {answer:?}");
             assert_eq!(answer.body.is_empty(), status == 431);
         }
-        // Nor is what comes behind them read: in all far more than a connection may send unasked.
+        // The bodies of these requests are not read either. In total they are far larger than the connection's window.
         for (bytes, status) in [(post - 1, 413), (post + 1, 431)] {
             let long = "x".repeat(bytes);
             let answer = doh.request("POST", "/dns-query", &[TYPE, ("x-long", &long)], Some(vec![0; 65_536])).unwrap();
             assert_eq!(answer.status, status, "{bytes} bytes in round {round}: {answer:?}");
         }
-        assert_eq!(doh.get(&message).unwrap().status, 200, "the connection goes on");
+        assert_eq!(doh.get(&message).unwrap().status, 200, "the connection was closed");
     }
     let cut = || cluster.metric(1, "catamaran_connections_closed_total");
     assert_eq!(cut(), 0);
     let long = "x".repeat(4 * HEADERS_MAX + 1);
     let error = doh.request("GET", &target, &[("x-long", &long)], None).unwrap_err();
     assert_eq!((error.is_go_away(), error.reason()), (true, Some(h2::Reason::ENHANCE_YOUR_CALM)), "{error:?}");
-    assert!(doh.get(&message).is_err(), "the connection is over");
-    assert_eq!(another.get(&message).unwrap().status, 200, "others go on");
+    assert!(doh.get(&message).is_err(), "the connection is still open");
+    assert_eq!(another.get(&message).unwrap().status, 200, "another connection was closed");
     assert_eq!(connect().get(&message).unwrap().status, 200);
     wait_for("the counter", || (cut() == 1).then_some(()));
     assert_eq!(cluster.metric(1, "catamaran_connections_closed_total{transport=\"doh\",reason=\"excess\"}"), 1);
 }
 
-/// RFC 7541 7.1.3: few bytes that stand for many, as each of them repeats what was said once.
+/// RFC 7541 7.1.3: few bytes stand for many, because each repeats an earlier field.
 #[test]
 fn headers_count_with_their_unpacked_size() {
     const REPEATED: usize = 4_000;
@@ -117,15 +118,15 @@ fn headers_count_with_their_unpacked_size() {
     const WHOLE: u8 = 0x5;
     let cluster = Cluster::start_encrypted("doh-packed", 1);
     let config = Arc::new(trust(&cluster, &["h2"]));
-    // GET, https, a path, and a field `x` that is remembered, its length in seven bits and more (RFC 7541 5.1).
+    // GET, https, a path, and a field `x` that enters the table. Its length has seven bits and more (RFC 7541 5.1).
     let length = [0x7F, ((REPEATED - 127) % 128) as u8 | 0x80, ((REPEATED - 127) / 128) as u8];
     let head = [&[0x82, 0x87, 0x04, 1, b'/', 0x40, 1, b'x'][..], &length, &[b'y'; REPEATED]].concat();
     let mut others = Doh::connect(cluster.doh(1), trust(&cluster, &["h2"]));
     let message = query("www.example.test.", Rtype::A).build();
     for (times, flags, wanted) in [
-        // No such path: a head, and a body that says so.
+        // An unknown path: headers, and a body with the reason.
         (2, WHOLE, vec![(HEADERS, 0x4), (DATA, 0x1)]),
-        // A head and no more; what may come behind the request is not waited for.
+        // Headers only. The server does not wait for the rest of the request.
         (4, UNENDED, vec![(HEADERS, WHOLE), (RST_STREAM, 0)]),
         (15, UNENDED, vec![(HEADERS, WHOLE), (RST_STREAM, 0)]),
         (16, UNENDED, vec![(GOAWAY, 0)]),
@@ -133,7 +134,7 @@ fn headers_count_with_their_unpacked_size() {
     ] {
         let mut stream = tls(cluster.doh(1), &config).unwrap();
         let preface = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), frame(SETTINGS, 0, 0, &[])].concat();
-        // The first that is remembered is number 62.
+        // The first entry of the dynamic table has number 62.
         let block = [&head[..], &vec![0x80 | 62; times]].concat();
         stream.write_all(&[preface, frame(HEADERS, flags, 1, &block)].concat()).unwrap();
         let mut came = Vec::new();
@@ -147,7 +148,7 @@ fn headers_count_with_their_unpacked_size() {
             }
         }
         assert_eq!(came, wanted, "{times} times");
-        assert_eq!(others.get(&message).unwrap().status, 200, "others go on");
+        assert_eq!(others.get(&message).unwrap().status, 200, "another connection was closed");
     }
     let cut = "catamaran_connections_closed_total{transport=\"doh\",reason=\"excess\"}";
     wait_for("the counter", || (cluster.metric(1, cut) == 2).then_some(()));
@@ -172,7 +173,7 @@ fn responses_have_max_age_and_dns_errors_have_status_200() {
             assert_eq!(answer.header("cache-control"), format!("max-age={max_age}"), "{qname}");
         }
     }
-    // There is no place for a zone in one response; what is current is said.
+    // A zone does not fit into one response, so the server refuses the transfer.
     let key = cluster.client_key();
     let wanted = sign(&key, query("example.test.", Rtype::AXFR).build(), 0);
     let answer = doh.post(&wanted).unwrap();
@@ -187,18 +188,18 @@ fn the_protocol_must_be_named() {
         let error = error.get_ref().and_then(|error| error.downcast_ref::<Error>());
         assert_eq!(error, Some(&Error::AlertReceived(AlertDescription::NoApplicationProtocol)));
     }
-    // RFC 9113 3.2: a client that names none speaks something else.
+    // RFC 9113 3.2: a client without ALPN speaks another protocol.
     let mut unnamed = tls(cluster.doh(1), &Arc::new(trust(&cluster, &[]))).unwrap();
     let _ = unnamed.write_all(b"GET /dns-query HTTP/1.1\r\nhost: localhost\r\n\r\n");
-    let mut said = Vec::new();
-    let _ = unnamed.read_to_end(&mut said);
-    assert!(said.is_empty(), "{said:?}");
-    // Nor is it DNS as it is over TLS: what comes back, if anything does, are frames.
+    let mut response = Vec::new();
+    let _ = unnamed.read_to_end(&mut response);
+    assert!(response.is_empty(), "{response:?}");
+    // The server does not speak DNS over TLS here either. Any bytes that come back are frames.
     let mut wrong = tls(cluster.doh(1), &Arc::new(trust(&cluster, &["h2"]))).unwrap();
     wrong.write_all(&framed(&query("www.example.test.", Rtype::A).build())).unwrap();
-    let mut said = Vec::new();
-    let _ = wrong.read_to_end(&mut said);
-    assert!(!said.windows(3).any(|window| window == b"www"), "{said:?}");
+    let mut response = Vec::new();
+    let _ = wrong.read_to_end(&mut response);
+    assert!(!response.windows(3).any(|window| window == b"www"), "{response:?}");
     let failed = "catamaran_handshakes_failed_total{transport=\"doh\",reason=\"alpn\"}";
     assert_eq!(cluster.metric(1, failed), 3);
 }

@@ -1,4 +1,4 @@
-"""A client of DNS over QUIC (RFC 9250) on aioquic: host, port, CA certificate, query in base16.
+"""A DNS over QUIC (RFC 9250) client on aioquic. Arguments: host, port, CA certificate, query in base16.
 Prints the response in base16."""
 
 import asyncio

@@ -3,7 +3,8 @@
 use super::query;
 use crate::data_key::rotate_data_key;
 use crate::support::cluster::{CATAMARAN, Cluster, wait_for};
-use crate::support::encrypted::{Doh, Doq, WAIT, ask, framed, read_message, tls, trust, trust_tls12};
+use crate::support::dns::{framed, read_message};
+use crate::support::encrypted::{Doh, Doq, WAIT, ask, tls, trust, trust_tls12};
 use crate::support::message::{describe, sign};
 use rustls::{AlertDescription, ClientConfig, Error, HandshakeKind};
 use std::io::{ErrorKind, Read, Write};
@@ -29,12 +30,12 @@ fn failures(cluster: &Cluster, reason: &str) -> u64 {
 fn each_rule_of_the_handshake() {
     let mut cluster = Cluster::start_encrypted("dot-rules", 1);
     let message = query("www.example.test.", Rtype::A).build();
-    // RFC 7858 knows no name; `dot` came later.
+    // RFC 7858 defines no ALPN name. `dot` was registered later.
     for protocols in [&[][..], &["dot"], &["h2", "dot"]] {
         let mut stream = tls(cluster.dot(1), &Arc::new(trust(&cluster, protocols))).unwrap();
         assert!(ask(&mut stream, &message).is_ok(), "{protocols:?}");
     }
-    // RFC 7301 3.2: no name in common is an alert.
+    // RFC 7301 3.2: without a common name, the server sends an alert.
     for protocols in [&["h2"][..], &["doq"], &["dot1", "http/1.1"]] {
         let refused = tls(cluster.dot(1), &Arc::new(trust(&cluster, protocols)));
         assert_eq!(alert(refused), AlertDescription::NoApplicationProtocol, "{protocols:?}");
@@ -43,7 +44,7 @@ fn each_rule_of_the_handshake() {
     let old = Arc::new(trust_tls12(&cluster, &["dot"]));
     assert_eq!(alert(tls(cluster.dot(1), &old)), AlertDescription::ProtocolVersion);
 
-    // Neither DNS without TLS, nor a client that goes away in the middle, leaves anything behind.
+    // Neither DNS without TLS, nor a client that disconnects during the handshake, leaves anything behind.
     let mut plain = TcpStream::connect(cluster.dot(1)).unwrap();
     plain.set_read_timeout(Some(WAIT)).unwrap();
     plain.write_all(&framed(&message)).unwrap();
@@ -52,7 +53,7 @@ fn each_rule_of_the_handshake() {
     drop(TcpStream::connect(cluster.dot(1)).unwrap());
     wait_for("the counter", || (failures(&cluster, "broken") == 1).then_some(()));
 
-    // One that says nothing has five seconds.
+    // A silent client has five seconds.
     let start = Instant::now();
     let mut silent = TcpStream::connect(cluster.dot(1)).unwrap();
     silent.set_read_timeout(Some(2 * WAIT)).unwrap();
@@ -62,7 +63,7 @@ fn each_rule_of_the_handshake() {
     wait_for("the counter", || (failures(&cluster, "timed_out") == 1).then_some(()));
     wait_for("no connection", || (cluster.metric(1, "catamaran_connections_open") == 0).then_some(()));
 
-    // An operator may let old clients in. They get no transfers.
+    // An operator may allow old clients. They get no transfers.
     cluster.end("TERM");
     cluster.configure(1, "versions = [\"1.3\"]", "versions = [\"1.2\", \"1.3\"]");
     cluster.resume_encrypted();
@@ -74,11 +75,11 @@ fn each_rule_of_the_handshake() {
 }
 
 #[test]
-fn what_holds_on_the_connection() {
+fn pipelining_transfers_and_idle_timeouts_follow_the_rules() {
     let cluster = Cluster::start_encrypted("dot-connection", 1);
     let named = Arc::new(trust(&cluster, &["dot"]));
     let mut stream = tls(cluster.dot(1), &named).unwrap();
-    // Pipelined, in one piece and byte by byte (RFC 7766 6.2.1.1).
+    // Pipelined queries, in one piece and byte by byte (RFC 7766 6.2.1.1).
     let message = |id| query("www.example.test.", Rtype::A).header(|header| header.id = id).build();
     let all: Vec<u8> = (0..300).flat_map(|id| framed(&message(id))).collect();
     stream.write_all(&all).unwrap();
@@ -88,18 +89,18 @@ fn what_holds_on_the_connection() {
     for id in 0..=300u16 {
         assert_eq!(read_message(&mut stream).unwrap()[..2], id.to_be_bytes());
     }
-    // A zone, for a client that does as RFC 9103 7 says; not for one that does not name the protocol.
+    // A client that follows RFC 9103 7 gets a zone. A client without ALPN does not.
     let wanted = sign(&cluster.client_key(), query("example.test.", Rtype::AXFR).build(), 0);
     let zone = ask(&mut stream, &wanted).unwrap();
     assert_eq!(describe(&wanted, &zone), "NOERROR, question, answer 14, tsig noerror, mac");
     let mut unnamed = tls(cluster.dot(1), &Arc::new(trust(&cluster, &[]))).unwrap();
     assert_eq!(describe(&wanted, &ask(&mut unnamed, &wanted).unwrap()), "REFUSED, question, tsig noerror, mac");
-    // A response is no request: who sends one is not answered.
+    // A response is not a request, and gets no response.
     let mut response = message(1);
     response[2] |= 0x80;
     unnamed.write_all(&framed(&response)).unwrap();
     assert_eq!(read_message(&mut unnamed).unwrap_err().kind(), ErrorKind::UnexpectedEof);
-    // Silence ends a connection, and TLS says so: `read_to_end` fails where close_notify is missing.
+    // An idle connection is closed with close_notify. Without it `read_to_end` would fail.
     assert_eq!(stream.read_to_end(&mut Vec::new()).unwrap(), 0);
     assert_eq!(cluster.metric(1, "catamaran_connections_closed_total{transport=\"dot\",reason=\"idle\"}"), 1);
 }
@@ -107,7 +108,7 @@ fn what_holds_on_the_connection() {
 #[test]
 fn a_session_resumes_on_every_node() {
     let cluster = Cluster::start_encrypted("dot-resume", 3);
-    // One store of sessions for all; they are kept by the server's name.
+    // One session store for all nodes, by the server's name.
     let config = Arc::new(trust(&cluster, &["dot"]));
     let message = query("www.example.test.", Rtype::A).build();
     let mut kinds = Vec::new();
@@ -125,14 +126,14 @@ fn a_session_resumes_on_every_node() {
         [1, 2, 3].map(|id| (of(id, "total"), of(id, "resumed_total")))
     };
     assert_eq!(over("dot"), [(2, 1), (1, 1), (1, 1)]);
-    // Over QUIC with tickets of its own: those of one protocol are none of another's.
+    // QUIC has its own tickets. Those of one protocol are not valid for another.
     let config = trust(&cluster, &["doq"]);
     for id in [1, 2, 3, 1] {
         let doq = Doq::connect(cluster.dot(id), config.clone()).unwrap();
         assert!(doq.ask(&message).is_ok());
     }
     assert_eq!(over("doq"), [(2, 1), (1, 1), (1, 1)]);
-    // Over HTTPS too, and what is asked then is answered.
+    // Over HTTPS too, and queries on the resumed connection are answered.
     let config = trust(&cluster, &["h2"]);
     for id in [1, 2, 3, 1] {
         let mut doh = Doh::connect(cluster.doh(id), config.clone());
@@ -151,17 +152,17 @@ fn a_new_data_key_ends_session_resumption() {
         assert!(ask(&mut stream, &message).is_ok());
         stream.conn.handshake_kind().unwrap()
     };
-    // Each has tickets of its own, from node 1.
+    // Each client has its own tickets, from node 1.
     let clients = [(); 3].map(|()| Arc::new(trust(&cluster, &["dot"])));
     clients.iter().for_each(|client| assert_eq!(kind(1, client), HandshakeKind::Full));
     clients.iter().for_each(|client| assert_eq!(kind(2, client), HandshakeKind::Resumed));
     rotate_data_key(&cluster, 2);
     for (id, client) in (1..).zip(&clients) {
-        assert_eq!(kind(id, client), HandshakeKind::Full, "the old key opens no ticket of now");
-        // What node `id` gave is good everywhere.
+        assert_eq!(kind(id, client), HandshakeKind::Full, "a client resumed a session with a ticket of the old key");
+        // A ticket of node `id` is valid at every node.
         cluster.ids().for_each(|id| assert_eq!(kind(id, client), HandshakeKind::Resumed));
     }
-    // QUIC works as before; its address tokens follow from the new key.
+    // QUIC works as before. Its address tokens are derived from the new key.
     assert!(Doq::connect(cluster.dot(2), trust(&cluster, &["doq"])).unwrap().ask(&message).is_ok());
 }
 
@@ -179,22 +180,23 @@ fn a_node_warns_at_start_about_a_low_file_limit() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let said = wait_for("the node", || cluster.status(1));
-        assert_eq!(said["node"], 1);
+        let status = wait_for("the node", || cluster.status(1));
+        assert_eq!(status["node"], 1);
         drop(child.stdin.take());
-        let mut said = String::new();
-        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-        assert!(child.wait().unwrap().success(), "{said}");
-        said
+        let mut printed = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut printed).unwrap();
+        assert!(child.wait().unwrap().success(), "{printed}");
+        printed
     };
-    let said = start(1_000);
-    assert!(said.contains("the limit of open files is too low") && said.contains("files_max=1000 "), "{said}");
-    // 16,384 connections, 768 for what else there is, and for each core a socket of TCP and one of UDP, which is there
-    // twice, on each address, and four that its runtime waits with.
+    let printed = start(1_000);
+    assert!(printed.contains("the limit of open files is too low") && printed.contains("files_max=1000 "), "{printed}");
+    // 16,384 connections, and 768 other files. For each core: on each address a TCP socket and a UDP socket, which is
+    // open twice, and four files of its runtime.
     let text = std::fs::read_to_string(&config).unwrap();
     let listen = text.lines().find(|line| line.starts_with("listen = [")).unwrap();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let wanted = 16_384 + 768 + cores * (3 * listen.matches('"').count() / 2 + 4);
-    assert!(said.contains(&format!("wanted={wanted} ")), "{wanted}: {said}");
-    assert!(!start(wanted).contains("few files"), "enough for all connections");
+    assert!(printed.contains(&format!("wanted={wanted} ")), "{wanted}: {printed}");
+    let printed = start(wanted);
+    assert!(!printed.contains("the limit of open files is too low"), "{printed}");
 }

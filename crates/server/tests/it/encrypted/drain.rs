@@ -1,4 +1,4 @@
-//! What clients hear of a node that is told to stop: that it ends, and that nothing was cut off.
+//! What clients receive from a node that is told to stop: the end of the connection, and complete responses.
 
 use super::floods::frame;
 use super::query;
@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::time::Instant;
 use wire::number::Rtype;
 
-/// Kinds of frames (RFC 9113 6).
+/// Frame types (RFC 9113 6).
 const PING: u8 = 6;
 const GOAWAY: u8 = 7;
 
-/// The next frame of HTTP/2: kind, flags and payload; `None` at the end that the server said.
+/// The next HTTP/2 frame: type, flags and payload. `None` when the server has closed the connection properly.
 pub(super) fn next_frame(stream: &mut TlsStream) -> std::io::Result<Option<(u8, u8, Vec<u8>)>> {
     let mut head = [0; 9];
     if stream.read(&mut head[..1])? == 0 {
@@ -34,7 +34,7 @@ fn clients_are_notified_when_a_node_stops() {
     ask(&mut dot, &good).unwrap();
     let mut doh = tls(cluster.doh(1), &Arc::new(trust(&cluster, &["h2"]))).unwrap();
     doh.write_all(&gets(&good, 1, WIDE)).unwrap();
-    // DATA that ends the response.
+    // A DATA frame that ends the response.
     while !matches!(next_frame(&mut doh).unwrap(), Some((0, 1, _))) {}
     let doq = Doq::connect(cluster.dot(1), trust(&cluster, &["doq"])).unwrap();
     doq.ask(&good).unwrap();
@@ -54,7 +54,7 @@ fn clients_are_notified_when_a_node_stops() {
     let start = Instant::now();
     cluster.end("TERM");
     println!("it stopped within {:?}", start.elapsed());
-    // RFC 8446 6.1: close_notify; the end of TCP alone is an error of the client's library.
+    // RFC 8446 6.1: close_notify. The end of TCP alone would be an error in the client's library.
     assert_eq!(dot.read(&mut [0]).map_err(|error| error.to_string()), Ok(0));
     let (reasons, end) = https.join().unwrap();
     assert!(!reasons.is_empty() && reasons.iter().all(|reason| *reason == [0; 4]), "{reasons:?}");

@@ -1,32 +1,35 @@
-//! Clients that want to do harm. Each gets what the rules say; meanwhile others are answered, and memory stays bounded.
+//! Clients that attack. Each gets the response that the rules require. Meanwhile other clients are answered, and memory
+//! stays bounded.
 
 use super::query;
 use crate::support::cluster::{Cluster, wait_for};
-use crate::support::dns::{Transport, exchange};
-use crate::support::encrypted::{Doh, Doq, TlsStream, WAIT, ask, tcp_from, tls, tls_from, trust};
+use crate::support::dns::{Transport, exchange, tcp_from};
+use crate::support::encrypted::{Doh, Doq, TlsStream, WAIT, ask, tls, tls_from, trust};
 use crate::support::legitimate::{Legitimate, Phase, RATE, in_turn};
-use crate::support::nodes::Growth;
 use crate::support::open_files::may_open;
+use crate::support::rss::Growth;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wire::number::Rtype;
 
-/// Connections that say nothing, of each kind.
+/// Idle connections of each kind.
 const IDLE_TCP: usize = 10_000;
 const IDLE_TLS: usize = 300;
-/// Handshakes that begin and go no further; more than one client may have.
+/// Handshakes that begin and are never finished. More than one client may have.
 const HALF_OPEN: usize = 600;
-/// First packets of QUIC whose senders are never heard of again.
+/// All of them, if the server is slow.
+const HALF_OPEN_MAX: usize = 1_200;
+/// First packets of QUIC whose senders never send again.
 const FORGED: usize = 200;
-/// How long others are looked at before.
+/// How long the other client's rate is measured before the attack.
 const STILL: Duration = Duration::from_secs(1);
-/// The rate that is left to them.
+/// The part of its rate that the other client must keep.
 const LEFT_MIN: f64 = 0.9;
 /// Files that this process has open then.
 const FILES: u64 = 12_000;
-/// What connections may cost the node, which is said in its configuration: room for all of these.
+/// Memory that connections may cost the node, set in its configuration: room for all of these.
 const MEMORY_KIB_MAX: u64 = 160 << 10;
 
 /// First packets of QUIC handshakes, each of another connection.
@@ -43,7 +46,8 @@ fn first_packets(cluster: &Cluster) -> Vec<Vec<u8>> {
     });
     let mut packets = std::collections::BTreeMap::new();
     while packets.len() < FORGED {
-        // No more at once than the socket holds: all would send again, at one time, and the same ones would be lost.
+        // No more at once than the socket holds. Otherwise all clients would resend at the same time, and the same
+        // packets would be lost.
         let wanted = FORGED.min(packets.len() + 20);
         let connect = |_| endpoint.connect(to, "localhost").unwrap();
         let _connecting: Vec<_> = runtime.block_on(async { (packets.len()..wanted).map(connect).collect() });
@@ -51,7 +55,7 @@ fn first_packets(cluster: &Cluster) -> Vec<Vec<u8>> {
             let mut bytes = vec![0; 2_048];
             let len = sink.recv(&mut bytes).unwrap();
             bytes.truncate(len);
-            // Behind flags and version: the length of the identifier that the client chose, and the identifier.
+            // After flags and version: the length of the client's connection ID, and the ID.
             let id = bytes[6..6 + usize::from(bytes[5])].to_vec();
             packets.entry(id).or_insert(bytes);
         }
@@ -59,7 +63,44 @@ fn first_packets(cluster: &Cluster) -> Vec<Vec<u8>> {
     packets.into_values().collect()
 }
 
-/// A node whose connections may take so much memory.
+/// Begins handshakes that never end, from one address, until the server refuses some.
+fn begin_handshakes(cluster: &Cluster) -> Vec<TcpStream> {
+    let begin = |index: usize| {
+        let to = if index.is_multiple_of(2) { cluster.dot(1) } else { cluster.doh(1) };
+        let mut stream = tcp_from(Ipv4Addr::new(127, 0, 0, 4), to).unwrap();
+        // Only the header of a record with a ClientHello.
+        let _ = stream.write_all(&[0x16, 3, 1, 1, 0, 1, 0]);
+        stream
+    };
+    let mut half_open: Vec<TcpStream> = (0..HALF_OPEN).map(begin).collect();
+    let over = "catamaran_handshakes_failed_total{transport=\"";
+    let refused = |transport| cluster.metric(1, &format!("{over}{transport}\",reason=\"over_limit\"}}"));
+    wait_for("refusals", || {
+        // A slow server times out handshakes before it has accepted the last ones.
+        if half_open.len() < HALF_OPEN_MAX {
+            half_open.extend((0..40).map(begin));
+        }
+        (refused("dot") + refused("doh") >= 88).then_some(())
+    });
+    half_open
+}
+
+/// Sends forged first packets until the server has answered many of them with Retry. Returns their sockets.
+fn send_first_packets(cluster: &Cluster) -> Vec<UdpSocket> {
+    let packets = first_packets(cluster);
+    let socket = |_| UdpSocket::bind((Ipv4Addr::new(127, 0, 0, 5), 0)).unwrap();
+    let sockets: Vec<UdpSocket> = packets.iter().map(socket).collect();
+    wait_for("Retry", || {
+        // The socket of a slow server has no room for all of them at once.
+        for (socket, packet) in sockets.iter().zip(&packets) {
+            socket.send_to(packet, cluster.dot(1)).unwrap();
+        }
+        (cluster.metric(1, "catamaran_quic_retries_total") > 50).then_some(())
+    });
+    sockets
+}
+
+/// A node whose connections may use this much memory.
 fn with_memory(test: &str, kib: u64) -> Cluster {
     let mut cluster = Cluster::start_encrypted(test, 1);
     cluster.end("TERM");
@@ -71,10 +112,10 @@ fn with_memory(test: &str, kib: u64) -> Cluster {
 #[test]
 fn connections_use_no_more_memory_than_configured() {
     const KIB_MAX: u64 = 24 << 10;
-    /// Far more than there is room for, of each kind.
+    /// Far more connections of each kind than there is room for.
     const EACH: usize = 500;
     let mut cluster = with_memory("memory", KIB_MAX);
-    // Nobody is cut off for silence, also when little room is left.
+    // No idle connection is closed, even with little room left.
     cluster.end("TERM");
     cluster.configure(1, "idle_ms = 10000", "idle_ms = 600000");
     cluster.resume_encrypted();
@@ -84,11 +125,11 @@ fn connections_use_no_more_memory_than_configured() {
     let connect = || {
         let mut stream = tls(cluster.doh(1), &config)?;
         stream.write_all(&preface)?;
-        // Its first frame says that the server has made all that it keeps for a connection.
+        // Its first frame means that the server has allocated everything that it keeps for a connection.
         stream.read_exact(&mut [0; 9])?;
         Ok::<TlsStream, std::io::Error>(stream)
     };
-    // What the first one costs is nothing that each costs.
+    // The first connection also has one-time costs.
     drop(connect().unwrap());
     wait_for("no connection", || (cluster.metric(1, "catamaran_connections_open") == 0).then_some(()));
     let growth = Growth::start(pid);
@@ -99,10 +140,11 @@ fn connections_use_no_more_memory_than_configured() {
     let (before, grown) = (growth.before_kib, growth.peak_kib());
     println!("{} of {EACH} connections took {grown} KiB of {KIB_MAX} KiB", open.len());
     assert!(grown < KIB_MAX, "{before} KiB grew by {grown} KiB");
-    // As many as one client may have, which is as much as it leaves, and no more; those beyond were counted.
+    // One client may use at most half of the memory. Connections beyond that were counted.
     let room = KIB_MAX / 2 / 92;
     assert_eq!((open.len() as u64, cut("doh")), (room, EACH as u64 - room));
-    // Nor has it room over another transport, once what is left is taken too, but for TCP; and UDP is what it was.
+    // The client has no room over another transport either, once it has used the rest. TCP still has room, and UDP
+    // works as before.
     let dot = Arc::new(trust(&cluster, &["dot"]));
     let more: Vec<TlsStream> = std::iter::from_fn(|| tls(cluster.dot(1), &dot).ok()).collect();
     assert!(Doq::connect(cluster.dot(1), trust(&cluster, &["doq"])).is_err());
@@ -120,7 +162,7 @@ fn connections_use_no_more_memory_than_configured() {
 }
 
 #[test]
-fn floods_cost_the_flooder_only() {
+fn floods_slow_no_other_client() {
     if !may_open(FILES) {
         return;
     }
@@ -134,57 +176,36 @@ fn floods_cost_the_flooder_only() {
     std::thread::sleep(STILL);
     legitimate.next();
 
-    // Idle connections, from six clients: one alone may not have so many.
+    // Idle connections from six clients: a single one may not have this many.
     let address = |index: usize| Ipv4Addr::new(127, 0, 1, (index % 6) as u8);
     let idle: Vec<TcpStream> = (0..IDLE_TCP).map(|index| tcp_from(address(index), cluster.dns(1)).unwrap()).collect();
     let idle_tls: Vec<TlsStream> =
         (0..IDLE_TLS).map(|index| tls_from(address(index), cluster.dot(1), &config).unwrap()).collect();
-    // Handshakes that never end, from another.
-    let half_open: Vec<TcpStream> = (0..HALF_OPEN)
-        .map(|index| {
-            let to = if index % 2 == 0 { cluster.dot(1) } else { cluster.doh(1) };
-            let mut stream = tcp_from(Ipv4Addr::new(127, 0, 0, 4), to).unwrap();
-            // The head of a record with a ClientHello, and not the rest.
-            let _ = stream.write_all(&[0x16, 3, 1, 1, 0, 1, 0]);
-            stream
-        })
-        .collect();
-    let over = "catamaran_handshakes_failed_total{transport=\"";
-    let refused = |transport| cluster.metric(1, &format!("{over}{transport}\",reason=\"over_limit\"}}"));
-    wait_for("refusals", || (refused("dot") + refused("doh") >= 88).then_some(()));
-
-    // Forged first packets: from the 65th on the server asks back. Who answers that is served.
-    let sockets: Vec<UdpSocket> = first_packets(&cluster)
-        .iter()
-        .map(|packet| {
-            let socket = UdpSocket::bind((Ipv4Addr::new(127, 0, 0, 5), 0)).unwrap();
-            socket.send_to(packet, cluster.dot(1)).unwrap();
-            socket
-        })
-        .collect();
-    wait_for("Retry", || (cluster.metric(1, "catamaran_quic_retries_total") > 50).then_some(()));
+    let half_open = begin_handshakes(&cluster);
+    // From the 65th forged first packet on, the server sends Retry. A client that answers it is served.
+    let sockets = send_first_packets(&cluster);
     let doq = Doq::connect(cluster.dot(1), trust(&cluster, &["doq"])).unwrap();
     assert!(doq.ask(&message).is_ok());
 
-    // Another client is served, over TCP, TLS and HTTPS, all the while.
+    // Another client is served, over TCP, TLS and HTTPS, throughout.
     let mut fine = tls(cluster.dot(1), &config).unwrap();
     assert!(ask(&mut fine, &message).is_ok());
     assert_eq!(Doh::connect(cluster.doh(1), trust(&cluster, &["h2"])).get(&message).unwrap().status, 200);
-    // The attack is over; what follows is waiting, and says nothing of it.
+    // The attack is over. The wait that follows is a phase of its own.
     legitimate.next();
-    // A third of all connections are gone by their own hand, at once; the rest by the server's.
+    // The client closes a third of all connections now. The server closes the rest.
     drop((half_open, sockets));
     wait_for("the end of idle connections", || (cluster.metric(1, "catamaran_connections_open") <= 10).then_some(()));
     drop((idle, idle_tls));
     let phases = legitimate.finish();
     let (still, phase) = (phases[0].rate(), phases[1]);
     assert!(still >= RATE / 2.0, "{still:.0} answers/s are no load: {:?}", phases[0]);
-    let (left, Phase { asked, answered, .. }) = (phase.rate() / still, phase);
-    println!("{left:.3} of {still:.0} answers/s are left, {answered} of {asked} queries were answered");
-    // On a quick machine all of it is there within half of a second.
+    let (left, Phase { queried, answered, .. }) = (phase.rate() / still, phase);
+    println!("{left:.3} of {still:.0} answers/s are left, {answered} of {queried} queries were answered");
+    // On a fast machine all of it takes less than half a second.
     assert!(phase.share() >= LEFT_MIN * phases[0].share(), "{phase:?}");
-    assert!(left >= LEFT_MIN && asked >= 2_000, "{left:.3} of {still:.0} answers/s are left: {phase:?}");
-    // All through the floods, and while what they left goes.
+    assert!(left >= LEFT_MIN && queried >= 2_000, "{left:.3} of {still:.0} answers/s are left: {phase:?}");
+    // Peak during the floods, and while their connections are closed.
     let (before, grown) = (growth.before_kib, growth.peak_kib());
     assert!(grown < MEMORY_KIB_MAX, "{before} KiB grew by {grown} KiB");
     println!("{before} KiB, {grown} KiB more with {IDLE_TCP} + {IDLE_TLS} idle connections and the floods");
@@ -195,14 +216,15 @@ fn floods_cost_the_flooder_only() {
 fn repeated_resets_close_the_connection() {
     let cluster = Cluster::start_encrypted("resets", 1);
     let message = query("www.example.test.", Rtype::A).build();
-    let reason = Doh::connect(cluster.doh(1), trust(&cluster, &["h2"])).reset(1_000, &message);
-    assert_eq!(reason, Some(h2::Reason::ENHANCE_YOUR_CALM));
+    let error = Doh::connect(cluster.doh(1), trust(&cluster, &["h2"])).reset(1_000, &message).expect("an error");
+    // On a busy machine, the kernel may reset the connection before the client reads the reason.
+    assert!(error.is_io() || error.reason() == Some(h2::Reason::ENHANCE_YOUR_CALM), "{error:?}");
     let cut = "catamaran_connections_closed_total{transport=\"doh\",reason=\"excess\"}";
     assert_eq!(cluster.metric(1, cut), 1);
     assert_eq!(Doh::connect(cluster.doh(1), trust(&cluster, &["h2"])).get(&message).unwrap().status, 200);
 }
 
-/// A frame of HTTP/2 (RFC 9113 4.1).
+/// An HTTP/2 frame (RFC 9113 4.1).
 pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&(payload.len() as u32).to_be_bytes()[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
@@ -217,7 +239,7 @@ fn endless_frames_close_the_connection() {
     let literal = |name: u8, value: &[u8]| [&[name, value.len() as u8], value].concat();
     let headers = [vec![0x83, 0x87], literal(0x04, b"/dns-query"), literal(0x0F, b"application/dns-message")].concat();
     let mut headers = headers;
-    // 31 does not fit four bits: 15 and a rest of 16.
+    // 31 does not fit into four bits: 15 and a rest of 16.
     let at = headers.iter().position(|byte| *byte == 0x0F).unwrap();
     headers.insert(at + 1, 16);
     let open = frame(1, 0x4, 1, &headers);
@@ -231,7 +253,7 @@ fn endless_frames_close_the_connection() {
     ] {
         let mut stream = tls(cluster.doh(1), &config).unwrap();
         stream.write_all(&[&start[..], &first].concat()).unwrap();
-        // The server may say GOAWAY, or just close: what it says is not read before it has ended.
+        // The server may send GOAWAY, or just close the connection. The test reads only after the connection has ended.
         stream.sock.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
         let (begin, mut is_over) = (Instant::now(), false);
         while !is_over && begin.elapsed() < WAIT {

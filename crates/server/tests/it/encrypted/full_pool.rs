@@ -1,8 +1,9 @@
-//! A few addresses take all places for connections: others still get in, over each transport, and stay.
+//! A few addresses use all places for connections. Other clients still get in over each transport, and stay.
 
 use super::query;
 use crate::support::cluster::{Cluster, wait_for};
-use crate::support::encrypted::{Doh, Doq, QuicError, TlsStream, ask, tcp_from, tls, tls_from, trust};
+use crate::support::dns::tcp_from;
+use crate::support::encrypted::{Doh, Doq, QuicError, TlsStream, ask, tls, tls_from, trust};
 use std::net::{Ipv4Addr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +12,10 @@ use wire::number::Rtype;
 /// Addresses of the attacker, and connections of each.
 const ADDRESSES: u8 = 16;
 const EACH: usize = 8;
-/// Places of the node: the attacker's, all of them.
+/// Places of the node. The attacker uses all of them.
 const PLACES: usize = ADDRESSES as usize * EACH;
 
-/// A node with so few places, that bears silence for long: places come back by eviction alone.
+/// A node with this number of places and a long idle timeout: places become free by eviction alone.
 fn start(test: &str, places: usize) -> Cluster {
     let mut cluster = Cluster::start_encrypted(test, 1);
     cluster.end("TERM");
@@ -60,11 +61,12 @@ fn sixteen_greedy_addresses_do_not_block_other_clients() {
     assert_eq!(doh.post(&message).unwrap().status, 200);
     let doq = Doq::connect(cluster.dot(1), trust(&cluster, &["doq"])).unwrap();
     doq.ask(&message).unwrap();
-    // For each of them one made room, and the node has no more than it may.
+    // One connection was evicted for each of them, and the node stays within its limit.
     assert_eq!((cut(&cluster, "evicted"), cut(&cluster, "over_limit")), (4, 0));
     wait_for("as many as there may be", || (open() == PLACES).then_some(()));
 
-    // The attacker comes again, from all of its addresses: none of them gets more than the others, and it is told so.
+    // The attacker connects again from all of its addresses. No address gets more places than the others, and the
+    // refusals are counted.
     for number in 1..=ADDRESSES {
         plain.extend((0..EACH).map(|_| tcp_from(from(number), cluster.dns(1)).unwrap()));
     }

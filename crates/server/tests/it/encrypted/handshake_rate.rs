@@ -1,4 +1,4 @@
-//! Clients that do nothing but handshakes, each to its end.
+//! Clients that only do handshakes, each complete.
 
 use super::query;
 use crate::support::cluster::{Cluster, wait_for};
@@ -28,7 +28,7 @@ fn handshakes_are_limited_per_client() {
     let earned = start.elapsed().as_secs() as usize + 1;
     assert!((BURST..=BURST + earned).contains(&open.len()), "{} of {TRIES} in {earned} s", open.len());
     assert_eq!(over("dot") as usize, TRIES - open.len());
-    // It is one account for all transports; connections that are there go on, and another client has its own.
+    // All transports share one token bucket. Open connections continue, and another client has its own bucket.
     assert!(tls(cluster.doh(1), &Arc::new(trust(&cluster, &["h2"]))).is_err());
     assert!(over("doh") > 0);
     for mut stream in open {
@@ -36,12 +36,12 @@ fn handshakes_are_limited_per_client() {
     }
     assert!(ask(&mut tls_from(Ipv4Addr::new(127, 0, 0, 9), cluster.dot(1), &config).unwrap(), &message).is_ok());
 
-    // Over QUIC a client is asked to show that its address is its own, and then has what is left of the same account.
+    // Over QUIC the client must first validate its address. Then it uses the rest of the same bucket.
     let quic = trust(&cluster, &["doq"]);
     let begin = || Doq::connect(cluster.dot(1), quic.clone()).ok().map(|doq| doq.ask(&message).unwrap());
     let begun = (0..TRIES).filter_map(|_| begin()).count();
     assert!((BURST..TRIES).contains(&begun), "{begun} of {TRIES}");
     assert!(over("doq") > 0 && cluster.metric(1, "catamaran_quic_retries_total") > 0);
-    // After a while it may begin one more.
+    // After a while the client may begin one more handshake.
     wait_for("a handshake", || tls(cluster.dot(1), &config).ok());
 }

@@ -1,25 +1,26 @@
-//! Clients that hold back the end of what they have begun, at each layer below DNS, or do not read. What the server
-//! keeps for them is counted, so that its memory stays within what was configured; and it goes back when they are gone.
+//! Clients that do not finish what they have begun, at each layer below DNS, or do not read. The server counts the
+//! memory that it keeps for them, so it stays within its limit. The memory is freed when the clients are gone.
 
 use super::drain::next_frame;
 use super::floods::frame;
 use super::query;
 use super::unread::{WIDE, add_texts, gets};
 use crate::support::cluster::{Cluster, wait_for};
-use crate::support::encrypted::{Doq, QuicError, TlsStream, ask, framed, tls_from, trust};
-use crate::support::nodes::{Growth, resident_kib};
+use crate::support::dns::framed;
+use crate::support::encrypted::{Doq, QuicError, TlsStream, ask, tls_from, trust};
+use crate::support::rss::{Growth, resident_kib};
 use std::io::Write;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 use wire::number::Rtype;
 
-/// Connections of each kind that hold something back.
+/// Connections of each kind with something unfinished.
 const EACH: usize = 400;
-/// Time for the server to have read what was sent.
+/// Time for the server to read what was sent.
 const TAKEN_IN: Duration = Duration::from_secs(1);
 
-/// A node that bears silence, with so much memory for connections.
+/// A node with a long idle timeout, and this much memory for connections.
 fn start(test: &str, memory_bytes_max: u64) -> Cluster {
     let mut cluster = Cluster::start_encrypted(test, 1);
     cluster.end("TERM");
@@ -29,23 +30,23 @@ fn start(test: &str, memory_bytes_max: u64) -> Cluster {
     cluster
 }
 
-/// An address of its own for every hundred connections: one client may take half of the memory.
+/// Another address for every hundred connections: one client may use half of the memory.
 fn from(index: usize) -> Ipv4Addr {
     Ipv4Addr::new(127, 0, 3, 1 + (index / 100) as u8)
 }
 
-/// A record of TLS that lacks its last byte (RFC 8446 5.1), of the longest that there are.
+/// A TLS record of the maximum length that lacks its last byte (RFC 8446 5.1).
 fn record_without_end() -> Vec<u8> {
     [&[23, 3, 3, 0x40, 0][..], &[0; 0x3FFF]].concat()
 }
 
-/// HEADERS whose block goes on in a frame that does not come (RFC 9113 6.10), of as many bytes as the server takes.
+/// HEADERS whose block continues in a frame that never comes (RFC 9113 6.10), with as many bytes as the server accepts.
 fn headers_without_end() -> Vec<u8> {
     let block = [&[0x82, 0x87, 0x04, 0x7F, 0x80, 0x7E][..], &[b'x'; 15_000]].concat();
     frame(1, 1, 3, &block)
 }
 
-/// Waits until all connections are gone and the node has given most of their memory back.
+/// Waits until all connections are gone and the node has freed most of their memory.
 fn given_back(cluster: &Cluster, growth: &Growth, grown_kib: u64) {
     wait_for("no connection", || (cluster.metric(1, "catamaran_connections_open") == 0).then_some(()));
     let pid = cluster.pid(1).unwrap();
@@ -57,7 +58,7 @@ fn memory_of_transport_buffers_is_counted() {
     let cluster = start("held-back", 1 << 30);
     let message = query("www.example.test.", Rtype::A).build();
     let [dot, h2] = ["dot", "h2"].map(|protocol| Arc::new(trust(&cluster, &[protocol])));
-    // Each has had an answer.
+    // Each connection has received a response.
     let over_tls = |index: usize| {
         let mut stream = tls_from(from(index), cluster.dot(1), &dot).unwrap();
         ask(&mut stream, &message).unwrap();
@@ -75,9 +76,9 @@ fn memory_of_transport_buffers_is_counted() {
     costs_no_more(&cluster, "HTTPS", over_https, 92);
 }
 
-/// Opens connections that each hold back the end of a record: none takes more than what it is counted as.
+/// Opens connections that each hold back the end of a record. None uses more memory than is counted for it.
 fn costs_no_more(cluster: &Cluster, what: &str, connect: impl Fn(usize) -> TlsStream, counted_kib: u64) {
-    // What the first ones cost is nothing that each costs.
+    // The first connections also have one-time costs.
     drop((0..10).map(&connect).collect::<Vec<_>>());
     wait_for("no connection", || (cluster.metric(1, "catamaran_connections_open") == 0).then_some(()));
     let growth = Growth::start(cluster.pid(1).unwrap());
@@ -86,7 +87,7 @@ fn costs_no_more(cluster: &Cluster, what: &str, connect: impl Fn(usize) -> TlsSt
     std::thread::sleep(TAKEN_IN);
     let grown = growth.peak_kib();
     println!("{what}: {:.1} of {counted_kib} KiB each", grown as f64 / EACH as f64);
-    assert!(grown > EACH as u64 * counted_kib / 4, "they hold back what costs memory: {grown} KiB");
+    assert!(grown > EACH as u64 * counted_kib / 4, "too little memory is held back: {grown} KiB");
     assert!(grown <= EACH as u64 * counted_kib, "{what}: {grown} KiB for {EACH}");
     drop(open);
     given_back(cluster, &growth, grown);
@@ -100,7 +101,7 @@ fn unread_https_responses_stay_within_the_memory_limit() {
     let asks = gets(&query("big.example.test.", Rtype::TXT).build(), 100, WIDE);
     let h2 = Arc::new(trust(&cluster, &["h2"]));
     let growth = Growth::start(cluster.pid(1).unwrap());
-    // Each from an address of its own; those beyond the memory are cut off.
+    // Each connection is from another address. Connections beyond the memory limit are closed.
     let connect = |index: u8| {
         let mut stream = tls_from(Ipv4Addr::new(127, 0, 4, 1 + index), cluster.doh(1), &h2).ok()?;
         stream.write_all(&asks).ok()?;
@@ -123,7 +124,7 @@ fn unfinished_quic_queries_count_as_memory() {
     let doq = Doq::connect(cluster.dot(1), trust(&cluster, &["doq"])).unwrap();
     let ended = doq.wait(async {
         let mut begun = Vec::new();
-        // As many as may be open at once; QUIC may keep 64 KiB of each, and a client may have 2 MiB.
+        // The maximum number of open streams. QUIC may keep 64 KiB of each, and a client may use 2 MiB.
         for _ in 0..100 {
             let Ok((mut send, receive)) = doq.connection.open_bi().await else { break };
             let _ = send.write_all(&message[..10]).await;
@@ -134,7 +135,7 @@ fn unfinished_quic_queries_count_as_memory() {
     assert_eq!(QuicError::from(ended), QuicError::Closed(4, String::new()), "DOQ_EXCESSIVE_LOAD");
     let cut = "catamaran_connections_closed_total{transport=\"doq\",reason=\"memory\"}";
     assert_eq!(cluster.metric(1, cut), 1);
-    // One that sends whole queries may have as many in flight as before.
+    // A client that sends complete queries may have as many in flight as before.
     let doq = Doq::connect(cluster.dot(1), trust(&cluster, &["doq"])).unwrap();
     (0..100).for_each(|_| assert!(doq.stream(&message).is_ok()));
 }

@@ -1,14 +1,15 @@
-//! Very many connections over TLS, HTTPS and QUIC that say nothing: none is cut off for it, others keep their rate, and
-//! what they cost is no more than what they are counted as.
+//! Very many idle connections over TLS, HTTPS and QUIC. None is closed early, other clients keep their rate, and the
+//! connections cost no more memory than is counted for them.
 
 use super::drain::next_frame;
 use super::floods::frame;
 use super::query;
 use crate::support::cluster::Cluster;
-use crate::support::encrypted::{TlsStream, WAIT, ask, framed, tls_from, trust};
+use crate::support::dns::framed;
+use crate::support::encrypted::{TlsStream, WAIT, ask, tls_from, trust};
 use crate::support::legitimate::{Legitimate, RATE, in_turn};
-use crate::support::nodes::Growth;
 use crate::support::open_files::may_open;
+use crate::support::rss::Growth;
 use quinn::crypto::rustls::QuicClientConfig;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -19,22 +20,22 @@ use wire::number::Rtype;
 
 /// Connections of each kind.
 const EACH: usize = 1_000;
-/// Files that this process has open then: all of QUIC is one.
+/// Files that this process has open then: all QUIC connections share one.
 const FILES: u64 = 2 * EACH as u64 + 500;
-/// Clients, one for each kind: one alone may not have so many.
+/// A client address for each kind: a single client may not have all of these connections.
 const OVER_TLS: Ipv4Addr = Ipv4Addr::new(127, 0, 2, 1);
 const OVER_HTTPS: Ipv4Addr = Ipv4Addr::new(127, 0, 2, 2);
 const OVER_QUIC: Ipv4Addr = Ipv4Addr::new(127, 0, 2, 3);
-/// Handshakes of QUIC at once: beyond 64 each client would be asked twice.
+/// Concurrent QUIC handshakes: beyond 64, each client would get a Retry.
 const AT_ONCE: usize = 20;
-/// What a connection of each kind is counted as.
+/// Memory counted for one connection of each kind.
 const KIB_EACH: u64 = 32 + 92 + 48;
-/// How long others are looked at, before and beside them.
+/// How long the other client's rate is measured, before and during the test.
 const LOOKED_AT: Duration = Duration::from_secs(2);
-/// The rate that is left to them.
+/// The part of its rate that the other client must keep.
 const LEFT_MIN: f64 = 0.9;
 
-/// Connections of HTTP/2 whose servers have said their first word, so that all is made that is kept of each.
+/// HTTP/2 connections. The server has sent its first frame, so it has allocated everything that it keeps for each.
 fn https(cluster: &Cluster) -> Vec<TlsStream> {
     let config = Arc::new(trust(cluster, &["h2"]));
     let preface = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), frame(4, 0, 0, &[])].concat();
@@ -47,7 +48,7 @@ fn https(cluster: &Cluster) -> Vec<TlsStream> {
     (0..EACH).map(connect).collect()
 }
 
-/// Connections of QUIC that send nothing, not even what keeps them awake.
+/// QUIC connections that send nothing, not even keep-alives.
 struct Quic {
     runtime: Runtime,
     _endpoint: quinn::Endpoint,
@@ -74,7 +75,7 @@ impl Quic {
         Self { runtime, _endpoint: endpoint, connections }
     }
 
-    /// Asks over each; gives how many are answered.
+    /// Sends a query over each. Returns the number of answers.
     fn answered(&self, message: &[u8]) -> usize {
         let ask = async |connection: &quinn::Connection| {
             let (mut send, mut receive) = connection.open_bi().await.ok()?;
@@ -93,7 +94,7 @@ impl Quic {
     }
 }
 
-/// Asks over a connection of HTTP/2; says whether a response with a body comes back.
+/// Sends a query over an HTTP/2 connection. Returns whether a response with a body comes back.
 fn is_answered(stream: &mut TlsStream, message: &[u8]) -> bool {
     let target = format!("/dns-query?dns={}", data_encoding::BASE64URL_NOPAD.encode(message));
     let head = [&[0x82, 0x87, 0x04, target.len() as u8], target.as_bytes()].concat();
@@ -102,7 +103,7 @@ fn is_answered(stream: &mut TlsStream, message: &[u8]) -> bool {
     }
     loop {
         match next_frame(stream) {
-            // DATA that ends the stream.
+            // A DATA frame that ends the stream.
             Ok(Some((0, 1, payload))) => return payload.len() > 12,
             Ok(Some(_)) => {}
             Ok(None) | Err(_) => return false,
@@ -118,7 +119,7 @@ fn udp_is_not_slowed_by_thousands_of_idle_connections() {
     let _turn = in_turn();
     let mut cluster = Cluster::start_encrypted("idle", 1);
     cluster.end("TERM");
-    // Long enough for what follows, on the slowest machine.
+    // Long enough for the whole test on the slowest machine.
     cluster.configure(1, "idle_ms = 10000", "idle_ms = 120000");
     cluster.resume_encrypted();
     let message = query("www.example.test.", Rtype::A).build();
@@ -141,14 +142,14 @@ fn udp_is_not_slowed_by_thousands_of_idle_connections() {
     assert!(still.rate() >= RATE / 2.0, "{:.0} answers/s are no load: {still:?}", still.rate());
     for (what, phase) in [("while they come", phases[1]), ("while they are idle", phases[2])] {
         let left = phase.rate() / still.rate();
-        println!("{left:.3} of {:.0} answers/s are left {what}: {} of {}", still.rate(), phase.answered, phase.asked);
+        println!("{left:.3} of {:.0} answers/s are left {what}: {} of {}", still.rate(), phase.answered, phase.queried);
         assert!(left >= LEFT_MIN && phase.share() >= LEFT_MIN * still.share(), "{left:.3} are left {what}: {phase:?}");
     }
     let (before, grown, bound) = (growth.before_kib, growth.peak_kib(), EACH as u64 * KIB_EACH);
     println!("{before} KiB grew by {grown} KiB of {bound} KiB");
     assert!(grown < bound, "{before} KiB grew by {grown} KiB, more than {bound} KiB");
 
-    // They are what they were: each is answered.
+    // The connections still work: each query is answered.
     assert!(over_tls.iter_mut().all(|stream| ask(stream, &message).is_ok()));
     assert!(over_https.iter_mut().all(|stream| is_answered(stream, &message)));
     assert_eq!(over_quic.answered(&message), EACH);

@@ -1,4 +1,4 @@
-//! Answers of nearly 64 KiB: whole over every transport but UDP, and TC over none of them.
+//! Answers of nearly 64 KiB: complete over every transport but UDP, and never with TC there.
 
 use super::query;
 use crate::support::cluster::Cluster;
@@ -10,9 +10,9 @@ use wire::builder::MessageBuilder;
 use wire::number::Rtype;
 use wire::parse::Header;
 
-/// Texts of one name, each a record of 262 bytes in an answer: as many as updates may make.
+/// Texts of one name, each a record of 262 bytes in an answer: the maximum that updates can add.
 const TEXTS: usize = 244;
-/// Bytes of the answer: header, question, and the records.
+/// Size of the answer in bytes: header, question, and the records.
 const BYTES: usize = 12 + 22 + 262 * TEXTS;
 
 #[test]
@@ -40,7 +40,7 @@ fn an_answer_of_nearly_64_kib_is_whole() {
     }
     let doq = Doq::connect(cluster.dot(1), trust(&cluster, &["doq"])).unwrap();
     assert!(doq.ask(&message).unwrap() == want, "over QUIC");
-    // A datagram says that there is more.
+    // A datagram has TC set.
     let short = exchange(Transport::Udp, cluster.dns(1), &message, WAIT).unwrap();
     assert!(Header::parse(&short).unwrap().tc);
 }

@@ -1,16 +1,16 @@
 //! DNS over TLS, HTTPS and QUIC.
 
-// Each transport: a client that breaks each rule, and what it gets.
+// Each transport: a client that breaks each rule, and the server's reaction.
 mod doh;
 mod doq;
 mod dot;
 mod early_data;
 mod long_answers;
-// The certificate changes under open connections.
+// The certificate changes while connections are open.
 mod renewal;
-// The node stops under them.
+// The node stops while connections are open.
 mod drain;
-// Clients that want to do harm.
+// Clients that attack.
 mod floods;
 mod full_pool;
 mod handshake_rate;
@@ -19,9 +19,9 @@ mod idle;
 mod parked;
 mod rates;
 mod unread;
-// Clients that do not.
+// Clients that do not attack.
 mod steady_readers;
-// Clients that others made.
+// Clients of other projects.
 mod clients;
 
 use crate::support::cluster::Cluster;
@@ -38,12 +38,12 @@ const KEEPALIVE: u16 = 11;
 const PADDING: u16 = 12;
 const EDE: u16 = 15;
 
-/// A query as QUIC wants it: its ID is zero.
+/// A query as QUIC requires it: its ID is zero.
 fn query(qname: &str, qtype: Rtype) -> MessageBuilder {
     MessageBuilder::query(0, name(qname).as_ref(), qtype)
 }
 
-/// The queries of the comparison, each with what it is about.
+/// The queries of the comparison, each with a description.
 fn queries() -> Vec<(String, Vec<u8>)> {
     let mut all = Vec::new();
     for (qname, qtype) in [
@@ -96,7 +96,7 @@ fn all_transports_give_the_same_answers() {
     let count = all.len() as u64;
     for transport in ["udp", "tcp", "dot", "doq"] {
         let series = format!("catamaran_requests_total{{transport=\"{transport}\"}}");
-        // `up` has asked over UDP itself.
+        // `up` itself has sent some queries over UDP.
         assert!((count..count + 10).contains(&cluster.metric(1, &series)), "{transport}");
     }
     assert_eq!(cluster.metric(1, "catamaran_handshakes_total"), 3);
@@ -117,7 +117,7 @@ fn options_that_depend_on_the_transport() {
         message.edns().unwrap().options().map(|(code, _)| code).collect()
     };
     let over = |transport, message: &[u8]| exchange(transport, cluster.dns(1), message, WAIT).unwrap();
-    // RFC 8467 4.1: on encrypted transports, in blocks of 468; elsewhere it would hide nothing.
+    // RFC 8467 4.1: encrypted transports pad to blocks of 468 bytes. On other transports, padding would hide nothing.
     for response in [ask(&mut dot, &padded).unwrap(), doh.post(&padded).unwrap().body, doq.ask(&padded).unwrap()] {
         assert_eq!((response.len(), options(&response)), (468, vec![PADDING]));
     }
@@ -150,7 +150,7 @@ fn error_responses_have_the_same_options() {
     let opcode = |number| query("example.test.", Rtype::SOA).header(|header| header.opcode = Opcode(number));
     let signed = |message: MessageBuilder, has_keepalive| sign(&key, with_options(message, has_keepalive).build(), 0);
     let mut badly_signed = signed(update(), true);
-    // An byte of the MAC, which stands before the original ID, the error and the length of no other data.
+    // A byte of the MAC. After it come the original ID, the error, and the length of the empty other data.
     *badly_signed.iter_mut().rev().nth(6).unwrap() ^= 1;
     let all = [
         (with_options(opcode(2), true).build(), "NOTIMP", None),
@@ -173,7 +173,7 @@ fn error_responses_have_the_same_options() {
         assert_eq!(edns.option(COOKIE).map(|cookie| (cookie.len(), &cookie[..8])), Some((24, &[7; 8][..])));
         // RFC 8467 4.1: the block holds the whole message, TSIG included.
         assert_eq!(response.len(), 468, "{rcode}");
-        // Over TCP all but the padding, which would hide nothing.
+        // Over TCP the response has everything but the padding, which would hide nothing.
         if rcode != &"NOERROR" {
             let response = exchange(Transport::Tcp, cluster.dns(1), message, WAIT).unwrap();
             let parsed = Message::parse(&response).unwrap();
@@ -181,11 +181,11 @@ fn error_responses_have_the_same_options() {
             assert_eq!(options, wanted[..wanted.len() - 1], "{rcode} over TCP");
         }
     }
-    // The whole of what was signed is under the MAC.
+    // The MAC covers the whole signed message.
     let message = signed(add("verified.example.test."), true);
     let response = ask(&mut dot, &message).unwrap();
     key.verify(&message, &response, now_s()).unwrap();
-    // Elsewhere as well: no keepalive on QUIC and in HTTP, where it is an error or means nothing.
+    // Other transports too. There is no keepalive on QUIC and in HTTP, where it is an error or has no meaning.
     let message = with_options(update(), false).build();
     for response in [doh.post(&message).unwrap().body, doq.ask(&message).unwrap()] {
         let parsed = Message::parse(&response).unwrap();
@@ -220,7 +220,7 @@ fn updates_and_signed_requests_work_over_each_transport() {
         assert_eq!(describe(&signed, &response), "NOERROR, question, answer 1, tsig noerror, mac", "{text}");
     }
     assert_eq!(cluster.metric(1, "catamaran_updates_total{end=\"done\"}"), 3);
-    // With GET anybody on the way may repeat a request.
+    // With GET, any party on the path may repeat a request.
     let refused = doh.get(&update("get.example.test.")).unwrap();
     assert_eq!(refused.status, 400, "{refused:?}");
     let absent = query("get.example.test.", Rtype::A).build();

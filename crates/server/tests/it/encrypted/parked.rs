@@ -1,24 +1,25 @@
-//! Requests that wait. Each is counted with all that is kept of it.
+//! Pending requests. Each is counted with all the memory that is kept for it.
 
 use super::floods::frame;
 use super::query;
 use super::unread::add_texts;
 use crate::support::cluster::{Cluster, wait_for};
 use crate::support::encrypted::{Doh, TlsStream, tls, trust};
-use crate::support::nodes::Growth;
+use crate::support::rss::Growth;
 use std::io::{Read, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wire::number::Rtype;
 
-/// What the connections of the node may take.
+/// Memory limit for the node's connections.
 const KIB_MAX: u64 = 24 << 10;
-/// Requests of one connection at once.
+/// Concurrent requests of one connection.
 const STREAMS: u32 = 100;
-/// Fields of the head of one request, each as short as can be: as many as 16 KiB of headers hold (RFC 9113 6.5.2).
+/// Fields in the headers of one request, each as short as possible. 16 KiB of headers hold this number (RFC 9113
+/// 6.5.2).
 const FIELDS: usize = 480;
 
-/// A node whose clients may be silent for long.
+/// A node with a long idle timeout.
 fn node(test: &str) -> Cluster {
     let mut cluster = Cluster::start_encrypted(test, 1);
     cluster.end("TERM");
@@ -29,18 +30,18 @@ fn node(test: &str) -> Cluster {
     cluster
 }
 
-/// What a client says first; no byte of a response may be sent to it unasked.
+/// The client's first bytes. Its window is zero, so the server may not send any byte of a response body.
 fn start() -> Vec<u8> {
     let settings = [&[0, 4][..], &0u32.to_be_bytes()].concat();
     [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), frame(4, 0, 0, &settings)].concat()
 }
 
-/// The head of a POST whose body does not come. The first of a connection puts the field that it repeats into the table
-/// (RFC 7541 6.2.1), the others point to it.
+/// The headers of a POST without its body. The first request of a connection adds the repeated field to the table (RFC
+/// 7541 6.2.1), and the others refer to it.
 fn post(index: u32) -> Vec<u8> {
     let mut head = vec![0x83, 0x87, 0x04, 10];
     head.extend(b"/dns-query");
-    // `content-type`, whose number 31 does not fit four bits.
+    // `content-type`: its number 31 does not fit into four bits.
     head.extend([0x0F, 16, 23]);
     head.extend(b"application/dns-message");
     if index == 0 {
@@ -55,14 +56,14 @@ fn get(index: u32, message: &[u8]) -> Vec<u8> {
     frame(1, 0x5, 2 * index + 1, &[&[0x82, 0x87, 0x04, target.len() as u8], target.as_bytes()].concat())
 }
 
-/// Opens connections that say this; gives by how many KiB the node grew at most.
-fn growth(cluster: &Cluster, count: usize, said: &[u8]) -> u64 {
+/// Opens connections that send these bytes. Returns the maximum growth of the node in KiB.
+fn growth(cluster: &Cluster, count: usize, bytes: &[u8]) -> u64 {
     let config = Arc::new(trust(cluster, &["h2"]));
     let pid = cluster.pid(1).unwrap();
     let connect = || {
         let mut stream = tls(cluster.doh(1), &config).unwrap();
-        // PING (RFC 9113 6.7): its answer says that all before it was looked at.
-        stream.write_all(&[&start()[..], said, &frame(6, 0, 0, &[7; 8])].concat()).unwrap();
+        // PING (RFC 9113 6.7): its response shows that the server has processed everything before it.
+        stream.write_all(&[&start()[..], bytes, &frame(6, 0, 0, &[7; 8])].concat()).unwrap();
         let mut seen = Vec::<u8>::new();
         let begin = Instant::now();
         while !seen.windows(8).any(|window| window == [7; 8]) {
@@ -74,7 +75,7 @@ fn growth(cluster: &Cluster, count: usize, said: &[u8]) -> u64 {
         }
         stream
     };
-    // What the first one costs is nothing that each costs.
+    // The first connection also has one-time costs.
     drop(connect());
     wait_for("no connection", || (cluster.metric(1, "catamaran_connections_open") == 0).then_some(()));
     let growth = Growth::start(pid);
@@ -94,7 +95,7 @@ fn request_headers_are_not_kept_in_memory() {
     assert!(waiting < KIB_MAX, "{waiting} KiB");
 }
 
-/// A client that does not take responses of 50 KiB each, 1 MiB of them, and asks on.
+/// A client that does not read its responses, 1 MiB of them with 50 KiB each, and sends more requests.
 #[test]
 fn request_headers_are_not_kept_while_responses_wait() {
     let cluster = node("parked-unread");

@@ -1,4 +1,4 @@
-//! The certificate changes: open connections go on, new ones see the new one.
+//! The certificate changes: open connections continue, and new connections get the new certificate.
 
 use super::query;
 use crate::support::cluster::{Cluster, wait_for};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use wire::number::Rtype;
 
 const CONNECTIONS: usize = 1_000;
-/// The same over HTTPS and over QUIC, whose clients have a thread each here.
+/// Connections over HTTPS and over QUIC, each with its own thread in this test.
 const FEW: usize = 20;
 
 #[test]
@@ -20,13 +20,14 @@ fn new_connections_get_a_new_certificate_and_open_ones_continue() {
     }
     let mut cluster = Cluster::start_encrypted("renewal", 2);
     cluster.end("TERM");
-    // Long enough for what follows, on the slowest machine.
+    // Long enough for the whole test on the slowest machine.
     cluster.configure(1, "idle_ms = 10000", "idle_ms = 120000");
     cluster.resume_encrypted();
     let file = |name: &str| cluster.dir.join(name);
     let config = Arc::new(trust(&cluster, &["dot"]));
     let message = query("www.example.test.", Rtype::A).build();
-    // What new connections see over each transport, which is the same. A session that is resumed shows no certificate.
+    // The certificate of new connections, which is the same over each transport. A resumed session shows no
+    // certificate.
     let shown = || {
         let over_tcp = [(cluster.dot(1), "dot"), (cluster.doh(1), "h2")].map(|(to, protocol)| {
             let stream = tls(to, &Arc::new(trust(&cluster, &[protocol]))).unwrap();
@@ -43,7 +44,7 @@ fn new_connections_get_a_new_certificate_and_open_ones_continue() {
     let mut streams: Vec<_> = (0..CONNECTIONS).map(|_| tls(cluster.dot(1), &config).unwrap()).collect();
     let mut https: Vec<_> = (0..FEW).map(|_| Doh::connect(cluster.doh(1), trust(&cluster, &["h2"]))).collect();
     let quic: Vec<_> = (0..FEW).map(|_| Doq::connect(cluster.dot(1), trust(&cluster, &["doq"])).unwrap()).collect();
-    // Some of them are in use, the others have said nothing yet.
+    // Some of the connections are in use, and the others have sent nothing yet.
     let mut answer_some = |count: usize| {
         https.iter_mut().take(count).for_each(|doh| assert_eq!(doh.get(&message).unwrap().status, 200));
         quic.iter().take(count).for_each(|doq| assert!(doq.ask(&message).is_ok()));
@@ -53,7 +54,7 @@ fn new_connections_get_a_new_certificate_and_open_ones_continue() {
     assert_eq!(loads("taken"), 1);
     assert!(cluster.metric(1, "catamaran_client_certificate_expiry_timestamp_seconds") > 0);
 
-    // One without its key is of no use.
+    // The new certificate is refused without its key.
     std::fs::copy(file("node-2/dns.pem"), file("node-1/dns.pem")).unwrap();
     wait_for("the refusal", || (loads("refused") == 1).then_some(()));
     assert_ne!(shown(), certificate("node-1/dns.pem"));

@@ -1,10 +1,11 @@
-//! Clients that read without a pause, in small segments or slowly. Each is served, and none has to wait for an alarm.
+//! Clients that read without a pause, in small segments or slowly. Each is served, and none waits for a timer.
 
 use super::floods::frame;
 use super::query;
 use super::unread::{Patience, WIDE, add_texts, gets};
 use crate::support::cluster::Cluster;
-use crate::support::encrypted::{Doq, TlsStream, framed, read_message, tls, tls_over, trust};
+use crate::support::dns::{framed, read_message};
+use crate::support::encrypted::{Doq, TlsStream, tls, tls_over, trust};
 use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -13,17 +14,17 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use wire::number::Rtype;
 
-/// Requests of a connection at once: as many as may be.
+/// Concurrent requests of a connection: the maximum.
 const COUNT: u32 = 100;
 /// Bytes that a client reads at once.
 const PIECE: usize = 4 << 10;
 
-/// The time that a slow client takes for so many bytes: it reads 1 MB a second, of 5 MB.
+/// The time that a slow client takes for this many bytes: 1 MB a second. It reads 5 MB.
 const fn pace(bytes: u64) -> Duration {
     Duration::from_micros(bytes)
 }
 
-/// A connection of HTTP/2 over a socket that is made ready before it connects.
+/// An HTTP/2 connection over a socket that `ready` configures before it connects.
 fn connect(cluster: &Cluster, ready: impl FnOnce(&Socket)) -> TlsStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     ready(&socket);
@@ -31,21 +32,21 @@ fn connect(cluster: &Cluster, ready: impl FnOnce(&Socket)) -> TlsStream {
     tls_over(socket.into(), &Arc::new(trust(cluster, &["h2"]))).unwrap()
 }
 
-/// What a client of HTTP/2 has seen.
+/// What an HTTP/2 client has received.
 #[derive(Default)]
-struct Seen {
-    /// What is not yet a frame.
+struct ReceivedCounts {
+    /// The beginning of an incomplete frame.
     bytes: Vec<u8>,
-    /// Bytes of everything.
+    /// Total bytes.
     count: u64,
     /// Responses that have ended.
     ended: u32,
-    /// Bytes of bodies, each frame counted when it is whole.
+    /// Bytes of bodies, counted per complete frame.
     body: u32,
 }
 
-impl Seen {
-    /// Reads once; false when the connection has ended.
+impl ReceivedCounts {
+    /// Reads once. Returns false when the connection has ended.
     fn read(&mut self, stream: &mut TlsStream) -> bool {
         let mut piece = [0; PIECE];
         let count = stream.read(&mut piece).unwrap_or(0);
@@ -73,7 +74,7 @@ fn https_responses_in_small_segments_do_not_stall() {
     let message = query("big.example.test.", Rtype::TXT).build();
     for turn in 0..5 {
         let mut stream = connect(&cluster, |socket| socket.set_tcp_mss(536).unwrap());
-        let (mut seen, start) = (Seen::default(), Instant::now());
+        let (mut seen, start) = (ReceivedCounts::default(), Instant::now());
         stream.write_all(&gets(&message, COUNT, WIDE)).unwrap();
         while seen.ended < COUNT {
             assert!(seen.read(&mut stream), "turn {turn}: {} came", seen.ended);
@@ -85,14 +86,14 @@ fn https_responses_in_small_segments_do_not_stall() {
 #[test]
 fn a_slow_https_client_is_served() {
     let node = Patience::start("slow-doh");
-    // Its socket takes little, or its window is narrow. With segments this small the kernel keeps little for it; what
-    // the kernel keeps leaves unseen.
+    // Either its socket buffer is small, or its window is narrow. With segments this small, the kernel buffers little
+    // for it. The server cannot see when buffered data leaves the kernel.
     for window in [WIDE, 0] {
         let mut stream = connect(&node.cluster, |socket| {
             socket.set_tcp_mss(536).unwrap();
             socket.set_recv_buffer_size(16 << 10).unwrap();
         });
-        let (mut seen, mut opened, start) = (Seen::default(), 0, Instant::now());
+        let (mut seen, mut opened, start) = (ReceivedCounts::default(), 0, Instant::now());
         stream.write_all(&gets(&node.message, COUNT, window)).unwrap();
         while seen.ended < COUNT {
             assert!(seen.read(&mut stream), "window {window}: {} after {:?}", seen.ended, start.elapsed());
@@ -107,25 +108,26 @@ fn a_slow_https_client_is_served() {
     node.cut("doh", 0);
 }
 
-/// The kernel keeps megabytes for a client that was quick; when it becomes slow, it seems to stand while these go out.
+/// The kernel buffers megabytes for a fast client. When the client becomes slow, it seems to stand still until these
+/// are sent.
 #[test]
 fn a_client_that_slows_down_is_still_served() {
     let node = Patience::start("slow-tcp");
-    // What its own kernel holds for it is bounded: it opens the window again when a sixteenth of that is read, and left
-    // to itself it may hold 32 MB.
+    // The receive buffer is bounded: the kernel opens the window again after a sixteenth of it is read. By default it
+    // could hold 32 MB.
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(1 << 20).unwrap();
     socket.connect(&node.cluster.dns(1).into()).unwrap();
     let mut stream = TcpStream::from(socket);
     let (mut sends, requests) = (stream.try_clone().unwrap(), framed(&node.message).repeat(3_000));
-    // More than is read; the end of the test ends it.
+    // More requests than the test reads. The thread ends with the test.
     std::thread::spawn(move || drop(sends.write_all(&requests)));
     let mut piece = vec![0; 64 << 10];
     let mut quick = 0;
     while quick < 40_000_000 {
         quick += stream.read(&mut piece).unwrap();
     }
-    // 0.6 MB a second: of a third of 4 MB it takes longer than the server has patience.
+    // 0.6 MB a second: a third of 4 MB takes longer than the server's timeout.
     let (mut slow, start) = (0, Instant::now());
     while start.elapsed() < Duration::from_secs(8) {
         let count = stream.read(&mut piece[..PIECE]).unwrap_or(0);
@@ -136,7 +138,7 @@ fn a_client_that_slows_down_is_still_served() {
     node.cut("tcp", 0);
 }
 
-/// Nothing more comes from it, which TCP alone says: no alert of TLS before. What it asked is answered all the same.
+/// The client sends nothing more. Only TCP shows that, without a TLS alert before. Its requests are still answered.
 #[test]
 fn a_half_closed_tls_client_gets_all_responses() {
     let node = Patience::start("half-dot");
@@ -145,12 +147,12 @@ fn a_half_closed_tls_client_gets_all_responses() {
         stream.write_all(&framed(&node.message).repeat(COUNT as usize)).unwrap();
         stream.sock.shutdown(Shutdown::Write).unwrap();
         for count in 0..COUNT {
-            // What it has not taken when its end is seen waits at the server.
+            // Responses that the client has not read when its end is seen wait at the server.
             std::thread::sleep(Duration::from_millis(2));
             let message = read_message(&mut stream);
             assert!(message.as_ref().is_ok_and(|message| message.len() > 50_000), "turn {turn}: {count}: {message:?}");
         }
-        assert_eq!(stream.read(&mut [0]).unwrap(), 0, "the end is said");
+        assert_eq!(stream.read(&mut [0]).unwrap(), 0, "the server sent more data");
     }
 }
 
@@ -159,9 +161,9 @@ fn an_https_client_that_opens_no_window_is_closed() {
     let node = Patience::start("shut-doh");
     let mut stream = connect(&node.cluster, |_| {});
     stream.write_all(&gets(&node.message, COUNT, 0)).unwrap();
-    let (mut seen, start) = (Seen::default(), Instant::now());
+    let (mut seen, start) = (ReceivedCounts::default(), Instant::now());
     while stream.write_all(&frame(6, 0, 0, &[0; 8])).is_ok() && seen.read(&mut stream) {
-        assert!(start.elapsed() < Duration::from_secs(8), "it is still there");
+        assert!(start.elapsed() < Duration::from_secs(8), "the connection is still open");
         std::thread::sleep(Duration::from_millis(100));
     }
     node.cut("doh", 1);

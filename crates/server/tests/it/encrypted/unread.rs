@@ -1,12 +1,12 @@
-//! Clients that do not read, or do not end what they begin. Each is cut off, and memory stays bounded.
+//! Clients that do not read, or do not finish what they begin. Their connections are closed, and memory stays bounded.
 
 use super::floods::frame;
 use super::query;
 use crate::support::cluster::{Cluster, wait_for};
-use crate::support::dns::{Transport, exchange};
-use crate::support::encrypted::{Doq, QuicError, TlsStream, WAIT, framed, tls, tls_over, trust};
+use crate::support::dns::{Transport, exchange, framed};
+use crate::support::encrypted::{Doq, QuicError, TlsStream, WAIT, tls, tls_over, trust};
 use crate::support::message::{name, sign};
-use crate::support::nodes::Growth;
+use crate::support::rss::Growth;
 use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,10 +15,10 @@ use wire::number::Rtype;
 
 /// Connections over TLS whose responses are not read.
 const UNREAD: u64 = 8;
-/// What they may cost: 1 MiB each, and what the allocator keeps.
+/// Maximum growth for them: 1 MiB each, and the allocator's overhead.
 const GROWTH_KIB_MAX: u64 = 64 << 10;
 
-/// Adds so many texts to a name, each a record of 262 bytes in an answer.
+/// Adds this many texts to a name, each a record of 262 bytes in an answer.
 pub(super) fn add_texts(cluster: &Cluster, owner: &str, count: usize) {
     let (key, owner) = (cluster.client_key(), name(owner));
     let texts: Vec<Vec<u8>> = (0..count).map(|index| [&[249], format!("{index:0249}").as_bytes()].concat()).collect();
@@ -30,8 +30,8 @@ pub(super) fn add_texts(cluster: &Cluster, owner: &str, count: usize) {
     }
 }
 
-/// What a client of HTTP/2 says that asks so many times at once, each response in a window that is open wide; how wide
-/// that of the connection is opened beyond what it is.
+/// The bytes of an HTTP/2 client that sends `count` requests at once, with a wide window for each response. `window` is
+/// added to the window of the connection.
 pub(super) fn gets(message: &[u8], count: u32, window: u32) -> Vec<u8> {
     let settings = [&[0, 4][..], &0x7FFF_FFFFu32.to_be_bytes()].concat();
     let mut bytes = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), frame(4, 0, 0, &settings)].concat();
@@ -49,7 +49,7 @@ pub(super) fn gets(message: &[u8], count: u32, window: u32) -> Vec<u8> {
 /// A window that no test fills.
 pub(super) const WIDE: u32 = 0x7FFF_0000;
 
-/// A node that has patience for a second and a half, and a response of 50 KiB.
+/// A node with a timeout of a second and a half, and a response of 50 KiB.
 pub(super) struct Patience {
     pub(super) cluster: Cluster,
     pub(super) message: Vec<u8>,
@@ -67,7 +67,7 @@ impl Patience {
         Self { cluster, message: query("big.example.test.", Rtype::TXT).build(), growth }
     }
 
-    /// Waits until so many connections of a transport were cut off, and looks at what memory was at most.
+    /// Waits until this many connections of a transport were closed, and checks the peak of the memory.
     pub(super) fn cut(&self, transport: &str, count: u64) {
         let series = format!("catamaran_connections_closed_total{{transport=\"{transport}\",reason=\"slow_reader\"}}");
         wait_for("the cut", || (self.cluster.metric(1, &series) == count).then_some(()));
@@ -96,7 +96,7 @@ fn tls_clients_that_do_not_read_are_closed() {
 #[test]
 fn an_https_client_that_does_not_read_is_closed() {
     let node = Patience::start("unread-doh");
-    // Its windows are open wide, its socket takes next to nothing. As many requests as may be open.
+    // Its windows are wide, and its socket buffer is small. It sends the maximum number of concurrent requests.
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(4_096).unwrap();
     socket.connect(&node.cluster.doh(1).into()).unwrap();

@@ -1,4 +1,4 @@
-//! What can be said of a message by its bytes alone: rows 1 to 8.
+//! Rows 1 to 8: decided by the bytes of a message alone.
 
 use super::{ANSWERS, Case, DROPS, REJECTS, add_record, opcode, opt, query, with_counts};
 use crate::support::message::{append, name, sign};

@@ -1,4 +1,4 @@
-//! Which answer a message gets: the 21 rows, in their order, over all transports, with the counter that moves.
+//! The response to each kind of message: the 21 rows, in order, over all transports, with the counter that increases.
 
 // The cases, row by row.
 mod message;
@@ -20,17 +20,17 @@ use std::time::Duration;
 use wire::builder::MessageBuilder;
 use wire::number::{Class, Opcode, Rtype};
 
-/// What messages are made with.
+/// The keys of the messages.
 struct Keys {
     /// Granted on all zones.
     good: ClientKey,
-    /// Of the same name and another secret.
+    /// The same name with another secret.
     wrong_secret: ClientKey,
-    /// Of the same name and secret and another algorithm.
+    /// The same name and secret with another algorithm.
     wrong_algorithm: ClientKey,
-    /// Of another name.
+    /// Another name.
     unknown: ClientKey,
-    /// Known, and granted nothing.
+    /// Known, without grants.
     granted_nothing: ClientKey,
 }
 
@@ -41,7 +41,7 @@ struct Case {
     message: fn(&Keys) -> Vec<u8>,
     /// `none`, or the response in words.
     response: &'static str,
-    /// The family and the label value of the counter that moves by one.
+    /// The family and the label value of the counter that increases by one.
     counter: (&'static str, &'static str),
 }
 
@@ -67,7 +67,7 @@ fn add_record(zone: &str) -> MessageBuilder {
     )
 }
 
-/// An OPT record of no options, but for owner and class.
+/// An OPT record without options, except for owner and class.
 fn opt(owner: &[u8], rdata: &[u8]) -> Vec<u8> {
     [owner, &[0, 41, 4, 208, 0, 0, 0, 0], &(rdata.len() as u16).to_be_bytes(), rdata].concat()
 }
@@ -119,7 +119,7 @@ fn keys(cluster: &Cluster) -> Keys {
     }
 }
 
-/// Sends a message over a transport, on a connection of its own; gives what was sent, and the response.
+/// Sends a message over a transport, on a new connection. Returns the bytes sent, and the response.
 fn send(cluster: &Cluster, transport: &str, mut message: Vec<u8>, wait: Duration) -> (Vec<u8>, Option<Vec<u8>>) {
     let response = match transport {
         "udp" => exchange(Transport::Udp, cluster.dns(1), &message, wait),
@@ -127,12 +127,12 @@ fn send(cluster: &Cluster, transport: &str, mut message: Vec<u8>, wait: Duration
         "dot" => ask(&mut tls(cluster.dot(1), &Arc::new(trust(cluster, &["dot"]))).unwrap(), &message).ok(),
         "doh" => {
             let answer = Doh::connect(cluster.doh(1), trust(cluster, &["h2"])).post(&message).unwrap();
-            // What gets no response elsewhere gets an error of HTTP here.
+            // Messages without a response on other transports get an HTTP error here.
             assert!([200, 400].contains(&answer.status), "{answer:?}");
             (answer.status == 200).then_some(answer.body)
         }
         _ => {
-            // RFC 9250 4.2.1: the ID is zero. A signature covers the ID that stands in TSIG (RFC 8945 5.3.1).
+            // RFC 9250 4.2.1: the ID is zero. A signature covers the ID in TSIG (RFC 8945 5.3.1).
             message.iter_mut().take(2).for_each(|byte| *byte = 0);
             Doq::connect(cluster.dot(1), trust(cluster, &["doq"])).unwrap().ask(&message).ok()
         }
@@ -152,12 +152,12 @@ fn each_row_gets_its_answer_over_each_transport_and_moves_its_counter() {
             let before = count(&cluster, case.counter);
             let wait = if case.response == "none" { SILENCE } else { Duration::from_secs(5) };
             let (message, response) = send(&cluster, transport, (case.message)(&keys), wait);
-            let said = response.map_or_else(|| "none".to_owned(), |response| describe(&message, &response));
+            let described = response.map_or_else(|| "none".to_owned(), |response| describe(&message, &response));
             let moved = count(&cluster, case.counter) - before;
-            if said != case.response || moved != 1 {
+            if described != case.response || moved != 1 {
                 wrong.push(format!(
                     "row {} over {transport}\n  wanted {}, and {:?} to move by 1\n  \
-                     got    {said}, and it moved by {moved}",
+                     got    {described}, and it moved by {moved}",
                     case.row, case.response, case.counter
                 ));
             }
@@ -201,7 +201,7 @@ fn row_18_transfers_by_transport_and_grant_and_row_15_names_that_are_configured(
             "NOERROR, question, answer 14, opt, expire 604800, tsig noerror, mac",
             (RESPONSES, "noerror"),
         ),
-        // Without the serial that the client has, IXFR is a whole transfer.
+        // Without the client's serial, IXFR is a full transfer.
         (
             Transport::Tcp,
             sign(&keys.good, wanted(Rtype::IXFR), 0),

@@ -1,4 +1,4 @@
-//! What is refused of well formed messages: rows 15 to 21, but for 18 by transport and 20.
+//! Well formed messages that are refused: rows 15 to 21, without 20, and without row 18 by transport.
 
 use super::{ANSWERS, Case, REJECTS, add_record, query, question_of_class};
 use crate::support::message::{name, sign};

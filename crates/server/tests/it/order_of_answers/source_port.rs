@@ -1,4 +1,4 @@
-//! Row 1, source port 0: only a raw socket can send from there.
+//! Row 1, source port 0: only a raw socket can send from it.
 
 use super::{DROPS, RESPONSES, count, query};
 use crate::support::cluster::{Cluster, wait_for};
@@ -9,17 +9,18 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use wire::Rtype;
 
-/// A UDP datagram as it follows the IP header. Without a checksum, which IPv4 allows (RFC 768).
+/// A UDP datagram after the IP header. Without a checksum, which IPv4 allows (RFC 768).
 fn datagram(from_port: u16, to_port: u16, message: &[u8]) -> Vec<u8> {
     let len = 8 + message.len() as u16;
     let header = [from_port, to_port, len, 0].map(u16::to_be_bytes).concat();
     [&header, message].concat()
 }
 
-/// A raw socket that gets what one UDP port sends: without the filter it would get the load of every other test of the
-/// machine as well, and lose datagrams for want of room.
+/// A raw socket that receives what one UDP port sends. Without the filter it would also receive the traffic of all
+/// other tests on the machine, and lose datagrams when its buffer is full.
 fn raw_from(port: u16) -> std::io::Result<Socket> {
-    // The length of the IP header into X; the source port after it; all of the packet, or nothing (bpf(2), classic).
+    // Loads the length of the IP header into X, then the source port after it. Accepts the whole packet, or nothing
+    // (bpf(2), classic).
     let filter = [
         SockFilter::new(0xB1, 0, 0, 0),
         SockFilter::new(0x48, 0, 0, 0),
@@ -33,7 +34,7 @@ fn raw_from(port: u16) -> std::io::Result<Socket> {
     Ok(raw)
 }
 
-/// How many datagrams go to a port within a while.
+/// Counts the datagrams to a port within a time limit.
 fn count_to(raw: &mut Socket, to_port: u16, limit: Duration) -> usize {
     let start = Instant::now();
     let (mut packet, mut seen) = (vec![0; 65_535], 0);
@@ -62,7 +63,7 @@ fn row_1_a_datagram_from_port_0_gets_no_answer_and_is_counted() {
     let responses = || count(&cluster, (RESPONSES, "noerror"));
     let message = query(Rtype::A).build();
 
-    // Such a datagram from a port that can be answered is answered: the way there and back is seen.
+    // The same datagram from a normal port gets a response, so the test sees both directions.
     let before = (dropped(), responses());
     raw.send_to(&datagram(9, port, &message), &to).unwrap();
     wait_for("the answer to be counted", || (responses() > before.1).then_some(()));

@@ -1,4 +1,4 @@
-//! What a signature decides: rows 9 to 14.
+//! Rows 9 to 14: decided by the signature.
 
 use super::{ANSWERS, Case, REJECTS, UPDATES, add_record, query, tsig_of, with_counts};
 use crate::support::message::{append, name, now_s, patch_before_tsig_rdata, sign, truncate_mac};
@@ -50,7 +50,7 @@ pub(super) const CASES: &[Case] = &[
         message: |keys| {
             let mut message = sign(&keys.good, query(Rtype::A).build(), 0);
             let end = message.len();
-            // RDLENGTH and MAC size one up, and one byte more in front of the last six.
+            // RDLENGTH and MAC size are one larger, with one more byte before the last six.
             message.insert(end - 6, 0);
             let mac_size = end - 6 - 32 - 2;
             message[mac_size + 1] += 1;

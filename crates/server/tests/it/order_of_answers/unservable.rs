@@ -12,12 +12,12 @@ fn query(qname: &str, qtype: Rtype) -> Vec<u8> {
     MessageBuilder::query(7, name(qname).as_ref(), qtype).edns(1232, false).build()
 }
 
-/// Sends a message to node 1 once: it gets this answer, and this counter moves by exactly one.
+/// Sends a message to node 1 once. It must get this response, and this counter must increase by exactly one.
 fn check(cluster: &Cluster, transport: Transport, message: &[u8], wanted: &str, counter: (&str, &str)) {
     let before = count(cluster, counter);
     let response = exchange(transport, cluster.dns(1), message, Duration::from_secs(5));
-    let said = response.map_or_else(|| "none".to_owned(), |response| describe(message, &response));
-    assert_eq!(said, wanted, "{transport:?}");
+    let described = response.map_or_else(|| "none".to_owned(), |response| describe(message, &response));
+    assert_eq!(described, wanted, "{transport:?}");
     assert_eq!(count(cluster, counter), before + 1, "{wanted} over {transport:?}: {counter:?}");
 }
 
@@ -25,15 +25,15 @@ fn check(cluster: &Cluster, transport: Transport, message: &[u8], wanted: &str, 
 fn row_20_a_zone_that_is_known_and_not_servable_is_servfail_with_ede_14() {
     let mut cluster = Cluster::start("row-20", 3, &[]);
     cluster.settle();
-    // The leader ends last, and after a while of quiet: a node whose log has more than is known to be committed would
-    // wait for a leader, whatever it is.
+    // The leader is killed last, after a quiet period. A node whose log has entries that may not be committed would
+    // wait for a leader in any case.
     std::thread::sleep(Duration::from_secs(1));
     let leader = cluster.leader();
     for id in cluster.ids().filter(|id| *id != leader).chain([leader]) {
         kill("KILL", cluster.pid(id).unwrap());
     }
     cluster.end("KILL");
-    // One node of three finds no leader: it knows its zones, and does not know what it missed.
+    // One node of three finds no leader. It knows its zones, but not the updates that it missed.
     let mut alone = std::process::Command::new(CATAMARAN)
         .args(["serve", "--config", cluster.dir.join("node-1/catamaran.toml").to_str().unwrap()])
         .stderr(std::process::Stdio::null())
@@ -51,16 +51,16 @@ fn row_20_a_zone_that_is_known_and_not_servable_is_servfail_with_ede_14() {
         let unknown = query("www.example.org.", Rtype::A);
         check(&unknown, "REFUSED, question, opt, ede 20", (ANSWERS, "refused"));
         check(&update(), "SERVFAIL, question, opt, ede 14, tsig noerror, mac", not_serving);
-        // Certainly not done (RFC 2136 3.4.2): it does not know which zones there are, nor who may update them.
+        // Certainly not done (RFC 2136 3.4.2): the node does not know which zones exist, or which keys may update them.
         check(&unsigned, "SERVFAIL, question, opt, ede 14", not_serving);
     }
-    // Later it serves what it has, marked stale: reads never stop.
+    // Later it serves its data, marked stale: reads never stop.
     wait_for("a stale answer", || {
         let response = exchange(Transport::Udp, cluster.dns(1), &known, SILENCE)?;
         (describe(&known, &response) == "NOERROR, question, answer 1, opt").then_some(())
     });
     assert_eq!(cluster.status(1).unwrap()["serving"], "stale");
-    // A load balancer leaves it in its pool, unless it was told how old answers may be.
+    // A load balancer keeps the node in its pool, unless a maximum age for answers is configured.
     let health = http::get(cluster.api(1), "/healthz").unwrap();
     assert_eq!((health.status, health.json().unwrap()["leader"].is_null()), (200, true));
     assert_eq!(http::get(cluster.api(1), "/healthz?max_staleness_ms=0").unwrap().status, 503);
@@ -95,7 +95,7 @@ fn row_20_a_zone_that_has_expired_is_servfail_with_ede_24_and_is_not_transferred
         check(&query("nothing.zone.test.", Rtype::A), "SERVFAIL, question, opt, ede 24", (ANSWERS, "servfail"));
         check(&sign(&key, expired.clone(), 0), refused, (ANSWERS, "servfail"));
         check(&other, "NOERROR, question, answer 1, opt", (ANSWERS, "positive"));
-        // A secondary would count EXPIRE from here.
+        // A secondary would count EXPIRE from now.
         check(&transfer("zone.test.", Rtype::IXFR), refused, (REJECTS, "expired"));
     }
     let check = |message: &[u8], wanted, counter| check(&cluster, Transport::Tcp, message, wanted, counter);

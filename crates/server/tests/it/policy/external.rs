@@ -1,8 +1,9 @@
-//! Rules that take a daemon's word: with daemons that answer, do not, and are not there; and the questions of `named`.
+//! Rules that depend on an external daemon: with daemons that answer, are silent, and do not exist. Also the queries of
+//! `named`.
 
+use super::key;
 use super::named::{Draw, Servers, Set, case, sources};
-use super::{done, key, text};
-use crate::support::cluster::{Cluster, Scratch, wait_for};
+use crate::support::cluster::{Cluster, Scratch, text, wait_for};
 use crate::support::tools::{has, nsupdate};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
@@ -11,23 +12,23 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use wire::number::Rcode;
 
-/// What was asked: signer, name, address, type.
-type Asked = [String; 4];
+/// A query to the daemon: signer, name, address, type.
+type DaemonQuery = [String; 4];
 
-/// A daemon: what it was asked, and its ways.
+/// A daemon, and the queries that it received.
 struct Daemon {
     path: String,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<DaemonQuery>>>,
 }
 
 impl Daemon {
-    /// Answers by `say`; without a word from it the connection is kept open and nothing is said.
-    fn start(scratch: &Scratch, say: fn(&Asked) -> Option<u32>) -> Self {
-        // `named` takes the path for a name: no label of it may have more than 63 bytes.
+    /// Answers with the result of `say`. If there is none, the connection stays open without an answer.
+    fn start(scratch: &Scratch, say: fn(&DaemonQuery) -> Option<u32>) -> Self {
+        // `named` parses the path as a name, so no label of it may be longer than 63 bytes.
         let path = scratch.path().join(".s");
         let _ = std::fs::remove_file(&path);
         let listener = UnixListener::bind(&path).unwrap();
-        let asked = Arc::<Mutex<Vec<Asked>>>::default();
+        let asked = Arc::<Mutex<Vec<DaemonQuery>>>::default();
         let log = asked.clone();
         std::thread::spawn(move || {
             let mut open = Vec::new();
@@ -45,13 +46,13 @@ impl Daemon {
         Self { path: path.to_str().unwrap().to_owned(), asked }
     }
 
-    fn take(&self) -> Vec<Asked> {
+    fn take(&self) -> Vec<DaemonQuery> {
         std::mem::take(&mut self.asked.lock().unwrap())
     }
 }
 
-/// Reads a request as BIND's manual has it.
-fn read(stream: &mut UnixStream) -> Option<Asked> {
+/// Reads a request in the format of BIND's manual.
+fn read(stream: &mut UnixStream) -> Option<DaemonQuery> {
     let mut head = [0; 8];
     stream.read_exact(&mut head).ok()?;
     assert_eq!(head[..4], [0, 0, 0, 1], "the version");
@@ -65,14 +66,14 @@ fn read(stream: &mut UnixStream) -> Option<Asked> {
     Some(asked)
 }
 
-/// Some of each: the same for whoever asks.
-fn by_sum(asked: &Asked) -> Option<u32> {
+/// Allows some queries and denies others. The answer does not depend on the client.
+fn by_sum(asked: &DaemonQuery) -> Option<u32> {
     let sum: u32 = asked[1].bytes().chain(asked[3].bytes()).map(u32::from).sum();
     Some(u32::from(!sum.is_multiple_of(4)))
 }
 
 fn rules(cluster: &Cluster, scratch: &Scratch, text: &str) {
-    done(cluster, &["policy", "set", "example.test", &scratch.file("rules", text)]);
+    cluster.done(&["policy", "set", "example.test", &scratch.file("rules", text)]);
     cluster.settle();
 }
 
@@ -81,12 +82,12 @@ fn add(cluster: &Cluster, id: u64, key: &Path, owner: &str, rtype: &str) -> Resu
     nsupdate(cluster.dns(id), key, &format!("update add {owner}.example.test 60 {rtype} {value}"))
 }
 
-fn is_refused(said: &Result<String, String>) -> bool {
-    said.as_ref().is_err_and(|said| said.contains("REFUSED"))
+fn is_refused(outcome: &Result<String, String>) -> bool {
+    outcome.as_ref().is_err_and(|printed| printed.contains("REFUSED"))
 }
 
 #[test]
-fn a_daemon_decides_through_each_node_and_what_it_does_not_say_is_denied() {
+fn a_daemon_decides_through_each_node_and_silence_denies_the_update() {
     if !has("nsupdate") {
         return;
     }
@@ -107,18 +108,18 @@ fn a_daemon_decides_through_each_node_and_what_it_does_not_say_is_denied() {
         assert_eq!(names, [&*format!("yes{id}.example.test"), "no.example.test"].into(), "TXT is not for it");
         assert!(asked.iter().all(|asked| asked[0] == "dhcp" && asked[2].is_empty() && asked[3] == "A"), "{asked:?}");
     }
-    let shown = done(&cluster, &["policy", "check", "dhcp", "yes.example.test", "A"]);
+    let shown = cluster.done(&["policy", "check", "dhcp", "yes.example.test", "A"]);
     assert!(shown.starts_with("depends on the daemon of rule 2 of the zone"), "{shown}");
     assert!(shown.contains(&format!("rule: grant \"local:{}\" external * A;", daemon.path)), "{shown}");
 
-    // One that is not there, one that says nothing, and one that says something else.
+    // A missing daemon, a silent daemon, and a daemon with an invalid answer.
     let silent = Scratch::new("external-silent");
     let odd = Scratch::new("external-odd");
     let silent = (Daemon::start(&silent, |_| None), silent);
     let odd = (Daemon::start(&odd, |_| Some(2)), odd);
     for path in [scratch.path().join("nobody").to_str().unwrap(), &silent.0.path, &odd.0.path] {
         for effect in ["grant", "deny"] {
-            // Who has the word is not passed over, for what comes behind him.
+            // A rule with a failed daemon is not skipped in favor of the rules after it.
             let text = format!("grant other zonesub;\n{effect} \"local:{path}\" external *;\ngrant dhcp zonesub;\n");
             rules(&cluster, &scratch, &text);
             for id in cluster.ids() {
@@ -135,7 +136,7 @@ fn a_daemon_decides_through_each_node_and_what_it_does_not_say_is_denied() {
 }
 
 #[test]
-fn updates_of_others_go_on_while_a_daemon_says_nothing() {
+fn updates_of_others_continue_while_a_daemon_is_silent() {
     if !has("nsupdate") {
         return;
     }
@@ -154,17 +155,18 @@ fn updates_of_others_go_on_while_a_daemon_says_nothing() {
                 scope.spawn(move || add(cluster, 1, slow, &format!("s{number}"), "A"))
             })
             .collect();
-        // Each is with the daemon, or waits for that, when others come: of other rules, and of other daemons.
-        wait_for("the daemon to be asked", || (!daemon.asked.lock().unwrap().is_empty()).then_some(()));
+        // Each of these updates is at the daemon, or waits for it, while others arrive: under other rules, and for
+        // other daemons.
+        wait_for("the daemon to be queried", || (!daemon.asked.lock().unwrap().is_empty()).then_some(()));
         for number in 0..8 {
             add(&cluster, 1, &other, &format!("o{number}"), "A").unwrap();
             add(&cluster, 1, &slow, &format!("t{number}"), "TXT").unwrap();
         }
         let said: Vec<_> = waiting.into_iter().map(|said| said.join().unwrap()).collect();
-        // Denied without an answer; those whose turn did not come were not judged.
+        // Denied without an answer, or not decided because its turn did not come.
         let had_no_turn = |said: &Result<String, String>| said.as_ref().is_err_and(|said| said.contains("SERVFAIL"));
         assert!(said.iter().all(|said| is_refused(said) || had_no_turn(said)), "{said:?}");
-        // How many of each there are depends on when the clients came.
+        // The number of each depends on when the clients came.
         assert!(said.iter().any(is_refused), "{said:?}");
         let full = cluster.metric(1, "catamaran_external_questions_total{answer=\"full\"}");
         assert!(full > 0 || !said.iter().any(had_no_turn), "{said:?}");
@@ -198,22 +200,24 @@ fn named_and_we_ask_the_same_and_say_the_same() {
         let what = format!("{} from {} tcp {}: {}", sets[0].keys[case.key], case.source, case.is_tcp, case.words);
         assert_eq!(theirs, ours, "{what}");
         counts[usize::from(ours == Rcode::REFUSED)] += 1;
-        // `named` asks record by record and stops at the first no; here all that is known to be needed is asked.
+        // `named` queries record by record and stops at the first denial. The cluster queries for everything that is
+        // known to be needed.
         let asked = daemon.take();
-        let of_tcp = |asked: &Asked| !case.is_tcp || asked[2] == case.source.to_string();
+        let of_tcp = |asked: &DaemonQuery| !case.is_tcp || asked[2] == case.source.to_string();
         assert!(asked.iter().all(of_tcp), "{what}: {asked:?}");
-        // Nor are deletions of a PTR judged where there is none: here that is asked before it is known.
+        // `named` also does not check the deletion of a PTR that does not exist. The cluster queries before it knows
+        // that.
         if ours == Rcode::NOERROR && !what.contains("PTR") {
-            let words = |asked: &Asked| [0, 1, 3].map(|part| asked[part].clone());
+            let words = |asked: &DaemonQuery| [0, 1, 3].map(|part| asked[part].clone());
             let mut times = BTreeMap::<_, usize>::new();
             asked.iter().for_each(|asked| *times.entry(words(asked)).or_default() += 1);
-            assert!(times.values().all(|&times| times >= 2), "only one of them asked: {what}: {asked:?}");
+            assert!(times.values().all(|&times| times >= 2), "only one server queried the daemon: {what}: {asked:?}");
             compared += usize::from(!asked.is_empty());
         }
     }
     assert!(counts.iter().all(|&count| count >= 20) && compared >= 10, "{counts:?} {compared}");
-    // `policy import` has taken the rule over as it stands.
-    let shown = done(&servers.cluster, &["policy", "show", "ext.test"]);
+    // `policy import` has imported the rule unchanged.
+    let shown = servers.cluster.done(&["policy", "show", "ext.test"]);
     assert!(shown.contains(&format!("grant \"local:{}\" external * ANY;", daemon.path)), "{shown}");
     let shown = servers.cluster.run(&["policy", "check", "stranger", "www.ext.test", "A"]);
     assert!(text(&shown).starts_with("denied by rule 1 of the zone"), "{}", text(&shown));

@@ -1,23 +1,26 @@
-//! The same rules in `named` and here, a thousand generated updates, one verdict.
+//! The same rules in `named` and here, a thousand generated updates, the same verdicts.
 //!
-//! The rules reach the cluster by `policy import`. Each set of rules has a zone of its own; the zones of some are
-//! those of the addresses that the client has, so that tcp-self and 6to4-self have something to match. What is known to
-//! differ is not generated: types of DNSSEC, which nobody may write here; more records than a rule lets a name have,
-//! which `named` leaves out without a word and we refuse (it is shown at the end); and a message without any record to
-//! judge, as "delete all" of a name that has nothing, and, in `named`, of a PTR that is not there.
+//! The rules reach the cluster by `policy import`. Each set of rules has its own zone. The zones of some sets are those
+//! of the client's addresses, so that tcp-self and 6to4-self can match. Known differences are not generated:
+//!
+//! * Types of DNSSEC, which no client may write here.
+//! * More records than a rule allows for a name. `named` leaves them out silently, and we refuse them (the end of the
+//!   test shows that).
+//! * A message without any record to judge, such as "delete all" of a name without records, and, in `named`, of a PTR
+//!   that does not exist.
 
-use super::{done, text};
-use crate::support::cluster::{Cluster, Scratch, kill, wait_for};
+use crate::support::cluster::{Cluster, Scratch, text, wait_for};
+use crate::support::dns::{framed, read_message, tcp_from};
 use crate::support::http;
 use crate::support::message::{name, now_s};
 use crate::support::ports::free_ports;
 use crate::support::tools::has;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::{Read, Write as _};
+use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+use testbed::{Kind, Peer, ServedZone, Setup, UpdateKey, start};
 use tsig::KeyAlgorithm;
 use tsig::client::ClientKey;
 use wire::Rtype;
@@ -28,7 +31,7 @@ use wire::parse::Section;
 const SETS: u8 = 50;
 const CASES: usize = 20;
 
-/// Of SplitMix64: the same cases each time.
+/// SplitMix64: the cases are the same each time.
 pub(super) struct Draw(pub(super) u64);
 
 impl Draw {
@@ -49,7 +52,7 @@ impl Draw {
     }
 }
 
-/// One set of rules with its zone, and who and what there is to ask about.
+/// One set of rules with its zone, and the names, keys and addresses to test.
 pub(super) struct Set {
     pub(super) apex: String,
     pub(super) names: Vec<String>,
@@ -58,7 +61,7 @@ pub(super) struct Set {
     pub(super) rules: Vec<String>,
 }
 
-/// The client's addresses for a set are its own.
+/// Each set has its own client addresses.
 pub(super) fn sources(set: u8) -> [Ipv4Addr; 2] {
     [1, 2].map(|last| Ipv4Addr::new(127, 0, set, last))
 }
@@ -82,7 +85,7 @@ impl Set {
         let keys = vec!["alpha".to_owned(), format!("host.{apex}"), format!("sub.{apex}"), "stranger".to_owned()];
         let mut set = Self { apex, names, keys, sources: sources(number), rules: Vec::new() };
         set.rules = (0..=draw.number(6)).map(|_| set.rule(draw)).collect();
-        // Else most of all would be refused because nothing is said of it.
+        // Without this rule, most updates would be refused because no rule matches.
         if draw.chance(70) {
             let types = draw.of(&["", "ANY", "A AAAA(30) TXT MX PTR", "ANY(40) SOA"]);
             set.rules.push(format!("grant {} zonesub {types};", draw.of(&["*", "alpha", "*", &set.keys[1]])));
@@ -123,14 +126,14 @@ impl Set {
     }
 }
 
-/// An update that is to be judged.
+/// An update to judge.
 pub(super) struct Case {
     pub(super) key: usize,
     pub(super) source: Ipv4Addr,
     pub(super) is_tcp: bool,
     message: Vec<u8>,
     pub(super) words: String,
-    /// Name and type, when it is about one: the rules alone decide then.
+    /// Name and type if the update is about only one. Then the rules alone decide.
     only: Option<(String, &'static str)>,
 }
 
@@ -153,7 +156,8 @@ fn rdata(rtype: Rtype, draw: &mut Draw) -> Vec<u8> {
         Rtype::AAAA => [&[0x20, 1, 0xd, 0xb8][..], &[0; 11], &[last]].concat(),
         Rtype::MX => [&[0, last][..], target.as_bytes()].concat(),
         Rtype::NS | Rtype::PTR => target.as_bytes().to_vec(),
-        // Never newer than what is there: taken by who may write it, and of no effect.
+        // A serial that is never newer than the current one: accepted from a client with the permission, and without
+        // effect.
         Rtype::SOA => [target.as_bytes(), target.as_bytes(), &[0; 20]].concat(),
         _ => vec![1, b'a' + last],
     }
@@ -172,7 +176,7 @@ pub(super) fn case(set: &Set, id: u16, draw: &mut Draw) -> Case {
         let owner_text = draw.of(&set.names).clone();
         let owner = name(&owner_text);
         let (type_text, rtype) = *draw.of(&TYPES);
-        // The last is of a type: a message needs a record that rules can judge.
+        // The last step has a type: a message needs a record that rules can judge.
         let is_last = step + 1 == steps;
         let kind = match draw.number(if is_last { 3 } else { 4 }) {
             1 | 2 if is_last && rtype == Rtype::PTR => 0,
@@ -216,76 +220,41 @@ fn over_udp(source: Ipv4Addr, to: SocketAddr, message: &[u8]) -> std::io::Result
 }
 
 fn over_tcp(source: Ipv4Addr, to: SocketAddr, message: &[u8]) -> std::io::Result<Vec<u8>> {
-    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)?;
-    socket.bind(&SocketAddr::from((source, 0)).into())?;
-    socket.connect(&to.into())?;
-    let mut stream = std::net::TcpStream::from(socket);
+    let mut stream = tcp_from(source, to)?;
     stream.set_read_timeout(PATIENCE)?;
-    stream.write_all(&[&(message.len() as u16).to_be_bytes(), message].concat())?;
-    let mut len = [0; 2];
-    stream.read_exact(&mut len)?;
-    let mut bytes = vec![0; usize::from(u16::from_be_bytes(len))];
-    stream.read_exact(&mut bytes)?;
-    Ok(bytes)
-}
-
-/// A `named` that runs; ends with this value.
-struct Named(Child);
-
-impl Drop for Named {
-    fn drop(&mut self) {
-        kill("TERM", self.0.id());
-        let _ = self.0.wait();
-    }
+    stream.write_all(&framed(message))?;
+    read_message(&mut stream)
 }
 
 const SECRET: &[u8; 32] = b"of all keys of this test alike..";
 
-fn configuration(sets: &[Set], scratch: &Scratch, port: u16) -> String {
-    let folder = scratch.path().display();
-    let mut text = format!(
-        "options {{ directory \"{folder}\"; pid-file \"{folder}/named.pid\"; session-keyfile \"{folder}/session.key\";
-         listen-on port {port} {{ 127.0.0.1; }}; listen-on-v6 {{ none; }}; recursion no; dnssec-validation no;
-         notify no; allow-transfer {{ none; }}; empty-zones-enable no; check-names primary ignore;
-         check-integrity no; check-mx ignore; }};\ncontrols {{ }};\n"
-    );
-    let secret = data_encoding::BASE64.encode(SECRET);
-    let mut keys: Vec<&String> = sets.iter().flat_map(|set| &set.keys).collect();
-    keys.sort();
-    keys.dedup();
-    for key in keys {
-        writeln!(text, "key \"{key}\" {{ algorithm hmac-sha256; secret \"{secret}\"; }};").unwrap();
-    }
-    for set in sets {
-        let file = scratch.file(&set.apex, &set.zone_file());
-        let rules = set.rules.join("\n    ");
-        writeln!(
-            text,
-            "zone \"{}\" {{ type primary; file \"{file}\";\n  update-policy {{\n    {rules}\n  }};\n}};",
-            set.apex
-        )
-        .unwrap();
-    }
-    text
+/// The settings of `named`, with the zones, keys and rules of all sets.
+fn setup(sets: &[Set], scratch: &Scratch) -> Setup {
+    let mut names: Vec<&String> = sets.iter().flat_map(|set| &set.keys).collect();
+    names.sort();
+    names.dedup();
+    let keys = names.into_iter().map(|name| UpdateKey { name: name.clone(), secret: SECRET.to_vec() });
+    let zone = |set: &Set| ServedZone {
+        update_policy: set.rules.clone(),
+        ..ServedZone::new(&*set.apex, scratch.file(&set.apex, &set.zone_file()))
+    };
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_ports(1)));
+    let zones = sets.iter().map(zone).collect();
+    Setup { keys: keys.collect(), ..Setup::new(scratch.path().join("named"), address, zones) }
 }
 
-/// Both of them, with the same zones, keys and rules.
+/// `named` and the cluster, with the same zones, keys and rules.
 pub(super) struct Servers {
     pub(super) cluster: Cluster,
-    named: SocketAddr,
-    _named: Named,
+    named: Peer,
     _scratch: Scratch,
 }
 
 impl Servers {
     pub(super) fn start(test: &str, sets: &[Set]) -> Self {
         let scratch = Scratch::new(test);
-        let port = free_ports(1);
-        let config = scratch.file("named.conf", &configuration(sets, &scratch, port));
-        let log = std::fs::File::create(scratch.path().join("named.log")).unwrap();
-        let child =
-            Command::new("named").args(["-g", "-n", "1", "-c", &config]).stdin(Stdio::null()).stderr(log).spawn();
-        let named = Named(child.unwrap());
+        let named = start(Kind::Bind, &setup(sets, &scratch)).unwrap();
+        let config = named.folder().join("named.conf");
         let zones: Vec<String> = sets
             .iter()
             .flat_map(|set| ["--zone".to_owned(), format!("{0}={1}/{0}", set.apex, scratch.path().display())])
@@ -298,27 +267,20 @@ impl Servers {
             let done = done.unwrap();
             assert!([200, 201].contains(&done.status), "{}", done.text());
         }
-        let imported = done(&cluster, &["policy", "import", &config]);
+        let imported = cluster.done(&["policy", "import", config.to_str().unwrap()]);
         assert_eq!(imported.lines().count(), sets.len(), "{imported}");
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let last = &sets[sets.len() - 1].apex;
-        wait_for("named to serve", || {
-            let query = MessageBuilder::query(1, name(last).as_ref(), Rtype::SOA).build();
-            let response = over_udp(Ipv4Addr::LOCALHOST, address, &query).ok()?;
-            (response[3] & 15 == 0).then_some(())
-        });
-        Self { cluster, named: address, _named: named, _scratch: scratch }
+        Self { cluster, named, _scratch: scratch }
     }
 
-    /// The verdicts of `named` and of the cluster on one and the same message.
+    /// The verdicts of `named` and of the cluster on the same message.
     pub(super) fn ask(&self, set: &Set, case: &Case) -> (Rcode, Rcode) {
         let key = name(&set.keys[case.key]);
         let key = ClientKey::new(key.as_ref(), KeyAlgorithm::HmacSha256, SECRET).unwrap();
         let message = key.sign(case.message.clone(), now_s()).unwrap();
-        (ask(case, self.named, &message), ask(case, self.cluster.dns(1), &message))
+        (ask(case, self.named.address, &message), ask(case, self.cluster.dns(1), &message))
     }
 
-    /// What `policy check` says, asked as the command asks it.
+    /// The verdict of `policy check`, through the request that the command sends.
     fn check(&self, set: &Set, case: &Case, owner: &str, rtype: &str) -> bool {
         let path = format!(
             "/v1/policy/check?key={}&name={owner}&type={rtype}&source={}&tcp={}",
@@ -359,7 +321,7 @@ fn named_and_we_say_the_same_of_a_thousand_updates() {
         }
     }
     assert!(differ.is_empty(), "{} differ, the first: {:#?}", differ.len(), &differ[..differ.len().min(5)]);
-    // Both verdicts, often: rules that always say the same would show nothing.
+    // Both verdicts must be frequent: rules that always give the same one would prove nothing.
     let of = |rcode: Rcode| counts.get(&rcode.0).copied().unwrap_or(0);
     println!("verdicts: {counts:?}, {checked} of them asked of `policy check`");
     assert_eq!(counts.values().sum::<usize>(), 1_000);
@@ -392,8 +354,8 @@ fn more_than_a_rule_lets_a_name_have_is_refused_here_and_left_out_by_named() {
         let case = Case { key: 0, source, is_tcp: false, message, words: String::new(), only: None };
         assert_eq!(servers.ask(&sets[0], &case), (theirs, ours), "{last}");
     }
-    // What both hold in the end is the same.
-    for server in [servers.named, servers.cluster.dns(1)] {
+    // In the end, both have the same records.
+    for server in [servers.named.address, servers.cluster.dns(1)] {
         let query = MessageBuilder::query(1, owner.as_ref(), Rtype::A).build();
         let response = over_udp(Ipv4Addr::LOCALHOST, server, &query).unwrap();
         assert_eq!(response[6..8], [0, 2], "{server}");
@@ -401,7 +363,7 @@ fn more_than_a_rule_lets_a_name_have_is_refused_here_and_left_out_by_named() {
 }
 
 #[test]
-fn what_cannot_be_taken_over_stops_an_import_before_it_changes_anything() {
+fn an_unsupported_rule_stops_an_import_before_it_changes_anything() {
     let scratch = Scratch::new("policy-import");
     let cluster = Cluster::start("policy-import", 1, &[]);
     let config = scratch.file(
@@ -412,13 +374,13 @@ fn what_cannot_be_taken_over_stops_an_import_before_it_changes_anything() {
     let refused = cluster.run(&["policy", "import", &config]);
     assert_eq!(refused.status.code(), Some(3));
     assert!(text(&refused).contains(&format!("{config}:3:21")), "{}", text(&refused));
-    assert!(done(&cluster, &["policy", "show"]).contains("there are no rules"));
-    let shown = done(&cluster, &["policy", "import", &config, "--zone", "example.test", "--dry-run"]);
+    assert!(cluster.done(&["policy", "show"]).contains("there are no rules"));
+    let shown = cluster.done(&["policy", "import", &config, "--zone", "example.test", "--dry-run"]);
     assert!(shown.ends_with("grant \"dhcp.\" zonesub A;\n"), "{shown}");
-    assert!(done(&cluster, &["policy", "show"]).contains("there are no rules"));
+    assert!(cluster.done(&["policy", "show"]).contains("there are no rules"));
     assert_eq!(
-        done(&cluster, &["policy", "import", &config, "--zone", "example.test"]),
+        cluster.done(&["policy", "import", &config, "--zone", "example.test"]),
         "replaced the rules of zone example.test.\n"
     );
-    assert!(done(&cluster, &["policy", "show", "example.test"]).contains("grant \"dhcp.\" zonesub A;"));
+    assert!(cluster.done(&["policy", "show", "example.test"]).contains("grant \"dhcp.\" zonesub A;"));
 }

@@ -1,5 +1,5 @@
-//! A client that has always so many queries over UDP in flight: how many answers a second it gets is what the server,
-//! and the machine that all share, can.
+//! A client that always has the same number of UDP queries in flight. Its rate of answers shows the capacity of the
+//! server, and of the machine that all share.
 
 use super::legitimate::{SOCKETS, response, sockets};
 use std::net::{SocketAddr, UdpSocket};
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 /// Queries in flight from each port.
 const IN_FLIGHT: u16 = 16;
-/// Silence after which those of a port count as lost.
+/// Time without a response after which the queries of a port count as lost.
 const SILENCE: Duration = Duration::from_millis(100);
 
-/// It runs until it is told to finish.
+/// Runs until it is told to finish.
 pub(crate) struct ClosedLoop {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<f64>,
@@ -26,7 +26,7 @@ impl ClosedLoop {
         Self { stop, thread: std::thread::spawn(move || run(server, &message, &theirs)) }
     }
 
-    /// Answers a second.
+    /// Answers per second.
     pub(crate) fn finish(self) -> f64 {
         self.stop.store(true, Ordering::SeqCst);
         self.thread.join().unwrap()
@@ -55,7 +55,7 @@ fn run(server: SocketAddr, message: &[u8], stop: &AtomicBool) -> f64 {
     answered as f64 / begin.elapsed().as_secs_f64()
 }
 
-/// Gives how many the kernel took.
+/// Returns the number of queries that the kernel accepted.
 fn send(socket: &UdpSocket, message: &[u8], count: u16) -> u16 {
     (0..count).take_while(|_| socket.send(message).is_ok()).count() as u16
 }

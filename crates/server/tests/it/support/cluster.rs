@@ -1,4 +1,4 @@
-//! A cluster in a directory of its own, on ports that were free; it ends with the test, however that ends.
+//! A cluster in its own directory, on free ports. It ends with the test, also when the test fails.
 
 use super::http;
 use serde_json::Value;
@@ -7,14 +7,14 @@ use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tsig::KeyAlgorithm;
 use tsig::client::ClientKey;
 
-/// How long anything may take before a test fails.
+/// Time limit of each wait before a test fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
 
 /// The program under test.
@@ -26,12 +26,12 @@ pub(crate) struct Cluster {
     pub(crate) port: u16,
     pub(crate) api_port: u16,
     pub(crate) nodes: u64,
-    /// What `up` runs.
+    /// The program that `up` runs.
     program: PathBuf,
-    up: Option<Up>,
+    up: Option<RunningCluster>,
 }
 
-struct Up {
+struct RunningCluster {
     child: Child,
     lines: Arc<Mutex<Vec<String>>>,
 }
@@ -42,7 +42,7 @@ impl Cluster {
         Self::start_within(PATIENCE, name, nodes, arguments)
     }
 
-    /// As [`Cluster::start`], of another build.
+    /// Like [`Cluster::start`], with another build.
     pub(crate) fn start_program(name: &str, nodes: u64, program: &Path) -> Self {
         let mut cluster = Self::new(name, nodes);
         cluster.program = program.into();
@@ -50,14 +50,14 @@ impl Cluster {
         cluster
     }
 
-    /// As [`Cluster::start`], with zones that take their time to load.
+    /// Like [`Cluster::start`], with zones that take a while to load.
     pub(crate) fn start_within(timeout: Duration, name: &str, nodes: u64, arguments: &[&str]) -> Self {
         let mut cluster = Self::new(name, nodes);
         cluster.resume_within(timeout, arguments);
         cluster
     }
 
-    /// As [`Cluster::start`], with DNS over TLS, HTTPS and QUIC too.
+    /// Like [`Cluster::start`], also with DNS over TLS, HTTPS and QUIC.
     pub(crate) fn start_encrypted(name: &str, nodes: u64) -> Self {
         let mut cluster = Self::new(name, nodes);
         cluster.resume_encrypted();
@@ -77,7 +77,7 @@ impl Cluster {
         self.resume(&["--dot-port", &dot, "--doh-port", &doh, "--doq-port", &dot]);
     }
 
-    /// Changes the configuration of a node that does not run.
+    /// Changes the configuration of a stopped node.
     pub(crate) fn configure(&self, id: u64, from: &str, to: &str) {
         let file = self.dir.join(format!("node-{id}/catamaran.toml"));
         let text = std::fs::read_to_string(&file).unwrap();
@@ -85,7 +85,7 @@ impl Cluster {
         std::fs::write(&file, text.replace(from, to)).unwrap();
     }
 
-    /// Adds a table to the configuration of each node; none of them runs.
+    /// Adds a table to the configuration of each node. All nodes must be stopped.
     pub(crate) fn configure_all(&self, table: &str) {
         for id in self.ids() {
             let file = self.dir.join(format!("node-{id}/catamaran.toml"));
@@ -117,7 +117,7 @@ impl Cluster {
                 theirs.lock().unwrap().push(line);
             }
         });
-        self.up = Some(Up { child, lines });
+        self.up = Some(RunningCluster { child, lines });
         let is_ready = || self.lines().iter().any(|line| line.contains("ready: ")).then_some(());
         wait_within(timeout, "ready: ", is_ready);
     }
@@ -127,12 +127,12 @@ impl Cluster {
         self.up.as_ref().map(|up| up.lines.lock().unwrap().clone()).unwrap_or_default()
     }
 
-    /// Waits for a line with this in it.
+    /// Waits for a line that contains this.
     pub(crate) fn wait_for_line(&self, part: &str) -> String {
         wait_for(part, || self.lines().into_iter().find(|line| line.contains(part)))
     }
 
-    /// Ends `up` with a signal and waits for it; gives its exit code.
+    /// Ends `up` with a signal and waits for it. Returns its exit code.
     pub(crate) fn end(&mut self, signal: &str) -> Option<i32> {
         let mut up = self.up.take().unwrap();
         kill(signal, up.child.id());
@@ -185,12 +185,12 @@ impl Cluster {
         self.cluster_json()["nodes"][id as usize - 1]["pid"].as_u64().map(|pid| pid as u32)
     }
 
-    /// What a node says; `None` while it does not.
+    /// The status of a node. `None` if it does not answer.
     pub(crate) fn status(&self, id: u64) -> Option<Value> {
         http::get(self.api(id), "/v1/status").ok().filter(|answer| answer.status == 200)?.json()
     }
 
-    /// One number of a node's metrics: the sum of all series whose line begins so.
+    /// One number of a node's metrics: the sum of all series whose line begins like this.
     pub(crate) fn metric(&self, id: u64, series: &str) -> u64 {
         let page = http::get(self.api(id), "/metrics").unwrap();
         let values = page.text();
@@ -214,7 +214,7 @@ impl Cluster {
         key_of(&std::fs::read_to_string(self.update_key()).unwrap())
     }
 
-    /// Waits until all nodes have applied the same index; gives the hash that they all have then.
+    /// Waits until all nodes have applied the same index. Returns their common state hash.
     pub(crate) fn settle(&self) -> String {
         wait_for("all nodes to agree", || {
             let all: Option<Vec<Value>> = self.ids().map(|id| self.status(id)).collect();
@@ -227,7 +227,7 @@ impl Cluster {
         })
     }
 
-    /// Starts one node again, beside `up`; the caller ends it.
+    /// Starts one node again, in addition to `up`. The caller ends it.
     pub(crate) fn serve(&self, id: u64) -> Child {
         let config = self.dir.join(format!("node-{id}/catamaran.toml"));
         Command::new(CATAMARAN)
@@ -238,7 +238,7 @@ impl Cluster {
     }
 
     /// Runs a command of the program against this cluster.
-    pub(crate) fn run(&self, arguments: &[&str]) -> std::process::Output {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
         Command::new(CATAMARAN)
             .args(arguments)
             .args(["--dir", self.dir.to_str().unwrap()])
@@ -246,6 +246,28 @@ impl Cluster {
             .output()
             .unwrap()
     }
+
+    /// Runs a command that must succeed. Returns its standard output.
+    pub(crate) fn done(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output));
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+/// A process that is killed at the end of the test.
+pub(crate) struct KillOnDrop(pub(crate) Child);
+
+impl Drop for KillOnDrop {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What a command printed: standard output, then standard error.
+pub(crate) fn text(output: &Output) -> String {
+    [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy).concat()
 }
 
 impl Drop for Cluster {
@@ -273,17 +295,17 @@ pub(crate) fn key_of(text: &str) -> ClientKey {
     ClientKey::new(name.as_ref(), KeyAlgorithm::HmacSha256, &secret).unwrap()
 }
 
-/// Sends a signal to one process; all threads of one that is to stop have done so when this returns.
+/// Sends a signal to one process. After STOP, all its threads have stopped when this returns.
 pub(crate) fn kill(signal: &str, pid: u32) {
     let done = Command::new("kill").args([format!("-{signal}"), pid.to_string()]).status().unwrap();
     assert!(done.success(), "kill -{signal} {pid}");
     if signal == "STOP" {
-        // The others go on until one thread has had a core to take the signal.
+        // The other threads run until one thread has had a core to handle the signal.
         wait_for("all threads to stop", || stands_still(pid).then_some(()));
     }
 }
 
-/// Whether no thread of a process runs, or can (proc_pid_stat(5)).
+/// Whether no thread of a process is running or runnable (proc_pid_stat(5)).
 fn stands_still(pid: u32) -> bool {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
     let mut stats = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("stat")).ok());
@@ -324,7 +346,7 @@ impl Scratch {
         &self.0
     }
 
-    /// A file that only its owner can read, as secrets are kept.
+    /// A file that only its owner can read, as for secrets.
     pub(crate) fn secret(&self, name: &str, text: &str) -> String {
         let path = self.file(name, text);
         std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();

@@ -1,7 +1,8 @@
-//! Clients of DNS over TLS, HTTPS and QUIC, made of the libraries, so that a test may break every rule.
+//! Clients for DNS over TLS, HTTPS and QUIC, built on the libraries so that a test can break every rule.
 
 use super::cluster::Cluster;
-use super::unruly::Unruly;
+use super::dns::{framed, read_message, tcp_from};
+use super::unruly::UnrulyQuicConfig;
 use bytes::Bytes;
 use http::{HeaderMap, Request};
 use quinn::crypto::rustls::QuicClientConfig;
@@ -17,18 +18,18 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
-/// How long a client waits for anything.
+/// Time limit of a client.
 pub(crate) const WAIT: Duration = Duration::from_secs(10);
 
-/// Requests that a client of HTTPS may take back before it is cut off.
+/// Requests that an HTTPS client may cancel before its connection is closed.
 const RESETS_BORNE: usize = 100;
 
-/// A client of the cluster's CA that names these protocols.
+/// A client that trusts the cluster's CA and offers these ALPN names.
 pub(crate) fn trust(cluster: &Cluster, protocols: &[&str]) -> ClientConfig {
     trust_with(cluster, protocols, &[&TLS13])
 }
 
-/// The same that knows only version 1.2.
+/// The same with TLS 1.2 only.
 pub(crate) fn trust_tls12(cluster: &Cluster, protocols: &[&str]) -> ClientConfig {
     trust_with(cluster, protocols, &[&TLS12])
 }
@@ -56,7 +57,7 @@ pub(crate) fn server_name() -> ServerName<'static> {
 
 pub(crate) type TlsStream = StreamOwned<ClientConnection, TcpStream>;
 
-/// Connects and ends the handshake.
+/// Connects and completes the handshake.
 pub(crate) fn tls(to: SocketAddr, config: &Arc<ClientConfig>) -> io::Result<TlsStream> {
     tls_from(Ipv4Addr::LOCALHOST, to, config)
 }
@@ -66,7 +67,7 @@ pub(crate) fn tls_from(from: Ipv4Addr, to: SocketAddr, config: &Arc<ClientConfig
     tls_over(tcp_from(from, to)?, config)
 }
 
-/// The same over a connection that is there.
+/// The same over an open connection.
 pub(crate) fn tls_over(stream: TcpStream, config: &Arc<ClientConfig>) -> io::Result<TlsStream> {
     stream.set_read_timeout(Some(WAIT))?;
     let connection = ClientConnection::new(config.clone(), server_name()).map_err(io::Error::other)?;
@@ -75,38 +76,17 @@ pub(crate) fn tls_over(stream: TcpStream, config: &Arc<ClientConfig>) -> io::Res
     Ok(stream)
 }
 
-/// A TCP connection from one of this machine's addresses.
-pub(crate) fn tcp_from(from: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStream> {
-    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)?;
-    socket.bind(&SocketAddr::from((from, 0)).into())?;
-    socket.connect_timeout(&to.into(), WAIT)?;
-    Ok(socket.into())
-}
-
-/// A message behind its length.
-pub(crate) fn framed(message: &[u8]) -> Vec<u8> {
-    [&(message.len() as u16).to_be_bytes(), message].concat()
-}
-
 /// Sends a message and reads one.
 pub(crate) fn ask(stream: &mut (impl Read + Write), message: &[u8]) -> io::Result<Vec<u8>> {
     stream.write_all(&framed(message))?;
     read_message(stream)
 }
 
-pub(crate) fn read_message(stream: &mut impl Read) -> io::Result<Vec<u8>> {
-    let mut prefix = [0; 2];
-    stream.read_exact(&mut prefix)?;
-    let mut message = vec![0; usize::from(u16::from_be_bytes(prefix))];
-    stream.read_exact(&mut message)?;
-    Ok(message)
-}
-
 fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
 }
 
-/// A connection of HTTP/2.
+/// An HTTP/2 connection.
 pub(crate) struct Doh {
     runtime: Runtime,
     requests: h2::client::SendRequest<Bytes>,
@@ -114,7 +94,7 @@ pub(crate) struct Doh {
     authority: String,
 }
 
-/// What came back over HTTP.
+/// An HTTP response.
 #[derive(Debug)]
 pub(crate) struct HttpAnswer {
     pub(crate) status: u16,
@@ -141,7 +121,7 @@ impl Doh {
         Self { runtime, requests, connection, authority: format!("localhost:{}", to.port()) }
     }
 
-    /// Sends a request with a body or without.
+    /// Sends a request with or without a body.
     pub(crate) fn request(
         &mut self,
         method: &str,
@@ -158,7 +138,7 @@ impl Doh {
             let mut requests = self.requests.clone().ready().await?;
             let (response, mut stream) = requests.send_request(request, body.is_none())?;
             if let Some(body) = body {
-                // A server that has heard enough stops reading.
+                // A server that has received enough stops reading.
                 let _ = stream.send_data(body.into(), true);
             }
             let response = response.await?;
@@ -174,18 +154,18 @@ impl Doh {
         self.runtime.block_on(async { tokio::time::timeout(WAIT, exchange).await.expect("a response in time") })
     }
 
-    /// A message as RFC 8484 sends it with POST.
+    /// Sends a message with POST (RFC 8484).
     pub(crate) fn post(&mut self, message: &[u8]) -> Result<HttpAnswer, h2::Error> {
         self.request("POST", "/dns-query", &[("content-type", "application/dns-message")], Some(message.to_vec()))
     }
 
-    /// A message as RFC 8484 sends it with GET.
+    /// Sends a message with GET (RFC 8484).
     pub(crate) fn get(&mut self, message: &[u8]) -> Result<HttpAnswer, h2::Error> {
         let target = format!("/dns-query?dns={}", data_encoding::BASE64URL_NOPAD.encode(message));
         self.request("GET", &target, &[], None)
     }
 
-    /// Sends a message so many times, a hundred at once; gives how often the response was the same as the first.
+    /// Sends a message `count` times, a hundred at once. Returns how many responses were equal to the first.
     pub(crate) fn repeat(&mut self, count: usize, message: &[u8]) -> Result<usize, h2::Error> {
         let target = format!("/dns-query?dns={}", data_encoding::BASE64URL_NOPAD.encode(message));
         let uri = format!("https://{}{target}", self.authority);
@@ -214,8 +194,8 @@ impl Doh {
         })
     }
 
-    /// Sends so many requests and takes each back; gives how the connection ended.
-    pub(crate) fn reset(&mut self, count: usize, message: &[u8]) -> Option<h2::Reason> {
+    /// Sends `count` requests and cancels each. Returns the error that ended the connection.
+    pub(crate) fn reset(&mut self, count: usize, message: &[u8]) -> Option<h2::Error> {
         let request = || {
             let uri = format!("https://{}/dns-query", self.authority);
             let request = Request::post(uri).header("content-type", "application/dns-message");
@@ -227,34 +207,33 @@ impl Doh {
                 let Ok(mut ready) = requests.clone().ready().await else { break };
                 let Ok((_response, mut stream)) = ready.send_request(request(), false) else { break };
                 let _ = stream.send_data(Bytes::copy_from_slice(message), false);
-                // Let it reach the server before it is taken back.
+                // Let the request reach the server before it is canceled.
                 tokio::time::sleep(Duration::from_millis(1)).await;
                 stream.send_reset(h2::Reason::CANCEL);
                 if turn >= RESETS_BORNE {
-                    // Where bytes wait on a connection that the server closes, the kernel breaks it, and the server's
-                    // last word is lost.
+                    // If the server closes a connection with unread bytes, the kernel resets it, and the server's last
+                    // frame is lost.
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             }
-            let ended = tokio::time::timeout(WAIT, connection).await.expect("the connection ends").unwrap();
-            ended.err().and_then(|error| error.reason())
+            tokio::time::timeout(WAIT, connection).await.expect("the connection ends").unwrap().err()
         })
     }
 }
 
-/// A connection of QUIC.
+/// A QUIC connection.
 pub(crate) struct Doq {
     runtime: Runtime,
     _endpoint: quinn::Endpoint,
     pub(crate) connection: quinn::Connection,
 }
 
-/// How an exchange over QUIC went wrong.
+/// An error of an exchange over QUIC.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum QuicError {
-    /// The connection was closed with this error of the application.
+    /// The connection was closed with this application error.
     Closed(u64, String),
-    /// The connection was closed with this error of QUIC, or by an alert of TLS, which is 256 and its number.
+    /// The connection was closed with this QUIC error, or by a TLS alert, which is 256 plus its number.
     Transport(u64),
     /// The stream was reset.
     Reset(u64),
@@ -278,9 +257,9 @@ impl Doq {
         Self::connect_with(to, Arc::new(QuicClientConfig::try_from(tls).unwrap()))
     }
 
-    /// A client that can open streams of one direction, though no server here allows it.
+    /// A client that can open unidirectional streams, although no server here allows them.
     pub(crate) fn connect_unruly(to: SocketAddr, tls: ClientConfig) -> Result<Self, QuicError> {
-        Self::connect_with(to, Arc::new(Unruly(Arc::new(QuicClientConfig::try_from(tls).unwrap()))))
+        Self::connect_with(to, Arc::new(UnrulyQuicConfig(Arc::new(QuicClientConfig::try_from(tls).unwrap()))))
     }
 
     fn connect_with(to: SocketAddr, crypto: Arc<dyn quinn::crypto::ClientConfig>) -> Result<Self, QuicError> {
@@ -294,8 +273,8 @@ impl Doq {
         Ok(Self { runtime, _endpoint: endpoint, connection })
     }
 
-    /// Connects with a session that is there, and sends bytes on a stream before the handshake is over; says whether
-    /// the server took them.
+    /// Resumes a session, and sends bytes on a stream before the handshake is complete. Returns whether the server
+    /// accepted them.
     pub(crate) fn connect_early(to: SocketAddr, tls: ClientConfig, bytes: &[u8]) -> (Self, bool) {
         let runtime = runtime();
         let (endpoint, connection, is_accepted) = runtime.block_on(async {
@@ -316,18 +295,18 @@ impl Doq {
         let mut config = quinn::ClientConfig::new(crypto);
         let mut transport = quinn::TransportConfig::default();
         transport.keep_alive_interval(Some(Duration::from_secs(1)));
-        // What the tests read they read at once.
+        // The tests read data as soon as it arrives.
         transport.receive_window((1u32 << 20).into());
         config.transport_config(Arc::new(transport));
         endpoint.set_default_client_config(config);
         endpoint
     }
 
-    /// Sends bytes on a stream of their own; gives all that comes back.
+    /// Sends bytes on a new stream. Returns everything that comes back.
     pub(crate) fn stream(&self, bytes: &[u8]) -> Result<Vec<u8>, QuicError> {
         self.wait(async {
             let (mut send, mut receive) = self.connection.open_bi().await?;
-            // Both fail when the server has had enough.
+            // Both fail when the server has closed the stream.
             let _ = send.write_all(bytes).await;
             let _ = send.finish();
             match receive.read_to_end(1 << 20).await {
@@ -339,7 +318,7 @@ impl Doq {
         })
     }
 
-    /// Sends a message; gives the one that comes back.
+    /// Sends a message. Returns the response.
     pub(crate) fn ask(&self, message: &[u8]) -> Result<Vec<u8>, QuicError> {
         let bytes = self.stream(&framed(message))?;
         let len = usize::from(u16::from_be_bytes([bytes[0], bytes[1]]));
@@ -347,12 +326,12 @@ impl Doq {
         Ok(bytes[2..].to_vec())
     }
 
-    /// Runs what takes as long as a server's patience.
+    /// Runs a future that takes as long as a server's timeout.
     pub(crate) fn wait_long<T>(&self, future: impl Future<Output = T>) -> T {
         self.runtime.block_on(async { tokio::time::timeout(3 * WAIT, future).await.expect("done in time") })
     }
 
-    /// Runs what needs the connection's runtime, for a limited time.
+    /// Runs a future that needs the connection's runtime, with a time limit.
     pub(crate) fn wait<T>(&self, future: impl Future<Output = T>) -> T {
         self.runtime.block_on(async { tokio::time::timeout(WAIT, future).await.expect("done in time") })
     }

@@ -1,7 +1,7 @@
-//! Frames between nodes, written by hand: one of each kind that the encoding knows, with the numbers that a liar would
+//! Frames between nodes, made by hand: one of each kind in the encoding, with the numbers that an attacker would
 //! choose.
 
-/// Whom a frame claims to be from, and what it claims.
+/// The claimed sender and content of a frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim {
     pub(crate) from: u64,
@@ -47,14 +47,14 @@ pub(crate) fn of_each_kind(claim: Claim) -> Vec<(String, Vec<u8>)> {
     raft.chain(own).collect()
 }
 
-/// A message of raft; an append carries these entries, as (term, index, data).
+/// A Raft message. An append carries these entries, as (term, index, data).
 pub(crate) fn raft(kind: u8, claim: Claim, entries: &[(u64, u64, Vec<u8>)]) -> Vec<u8> {
     let mut frame = vec![1, 1, 0, 0, kind];
     let log_term = claim.term.saturating_sub(1);
     for number in [claim.to, claim.from, claim.term, log_term, claim.index, claim.commit, 0, 0, 0] {
         frame.extend(number.to_be_bytes());
     }
-    // Not a rejection, of no priority, without a context.
+    // Not a rejection, no priority, no context.
     frame.push(0);
     frame.extend(0u64.to_be_bytes());
     frame.extend(0u32.to_be_bytes());

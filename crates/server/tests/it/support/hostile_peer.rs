@@ -1,6 +1,7 @@
 //! A test peer that sends arbitrary frames under any certificate.
 
-use crate::support::cluster::Cluster;
+use super::cluster::Cluster;
+use super::dns::tcp_from;
 use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -75,7 +76,7 @@ impl Identity {
     }
 }
 
-/// One connection to a node's port for peers.
+/// One connection to a node's peer port.
 pub(crate) struct HostilePeer(StreamOwned<ClientConnection, TcpStream>);
 
 impl HostilePeer {
@@ -86,7 +87,7 @@ impl HostilePeer {
         source: Ipv4Addr,
         identity: Option<&Identity>,
     ) -> io::Result<Self> {
-        Self::over(connect_from(source, peer_address(cluster, to))?, to, &cluster.dir.join("ca.pem"), identity)
+        Self::over(tcp_from(source, peer_address(cluster, to))?, to, &cluster.dir.join("ca.pem"), identity)
     }
 
     /// The same over an open connection to node `to`; the file `ca` has its CAs.
@@ -158,14 +159,6 @@ impl HostilePeer {
             Err(error) => !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut),
         }
     }
-}
-
-/// A TCP connection from a loopback address.
-pub(crate) fn connect_from(source: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStream> {
-    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)?;
-    socket.bind(&SocketAddr::from((source, 0)).into())?;
-    socket.connect_timeout(&to.into(), ANSWER)?;
-    Ok(socket.into())
 }
 
 /// The peer address of a node.

@@ -1,4 +1,4 @@
-//! HTTP/1.1 in thirty lines: the tests see what is on the wire.
+//! HTTP/1.1 in thirty lines, so that the tests see the bytes on the wire.
 
 use serde_json::Value;
 use std::io::{self, Read, Write};

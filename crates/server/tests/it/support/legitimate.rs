@@ -1,8 +1,8 @@
-//! A client that asks over UDP at an even rate, from some ports, whatever else goes on; and how many answers it gets
-//! meanwhile, in time.
+//! A client that sends UDP queries at an even rate from some ports, whatever else happens. It counts the answers that
+//! arrive in time.
 //!
-//! In time is within 50 ms, which is far less than a resolver waits before it asks again. Where the machine is so busy
-//! that answers take long before anybody attacks, it is four times what 99 of 100 took then.
+//! In time means within 50 ms, far less than a resolver waits before it retries. On a busy machine, where answers are
+//! slow before any attack, the limit is four times the p99 of that phase.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,68 +10,67 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Queries that are sent at one time, and the time between. A sixth of a core or so: what is left is for the others.
+/// Queries sent at one time, and the pause. They use about a sixth of a core, and leave the rest to the others.
 const BURST: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(1);
-/// Queries a second.
+/// Queries per second.
 pub(crate) const RATE: f64 = BURST as f64 * 1e9 / PAUSE.as_nanos() as f64;
-/// A client that could not run for longer than this leaves out what it is behind with: all of it at once would be a
-/// flood of its own.
+/// A client that could not run for longer than this skips the overdue queries. Sent at once, they would be a flood.
 const BEHIND_MAX: Duration = Duration::from_millis(50);
-/// Ports that they come from: the kernel gives a port to one of the server's sockets.
+/// Source ports of the queries: the kernel assigns each port to one of the server's sockets.
 pub(super) const SOCKETS: usize = 8;
-/// How long the last answers are waited for.
+/// How long the client waits for the last answers.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// An answer that comes later is none, but on a busy machine.
+/// A later answer does not count, except on a busy machine.
 const IN_TIME: Duration = Duration::from_millis(50);
-/// How much longer than before answers may take on a busy machine.
+/// Maximum factor by which answers may slow down on a busy machine.
 const SLOWER_MAX: u32 = 4;
-/// Phases of one client.
+/// Maximum number of phases of one client.
 const PHASES_MAX: usize = 32;
 
-/// Tests that ask as much as this take turns: each would be what the other measures.
+/// Tests that use this client run one at a time: each would disturb the measurement of another.
 pub(crate) fn in_turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
-    // One that failed has nothing to do with the next.
+    // A failed test does not affect the next one.
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// It runs until it is told to finish.
+/// Runs until it is told to finish.
 pub(crate) struct Legitimate {
     stop: Arc<AtomicBool>,
     phase: Arc<AtomicUsize>,
-    thread: JoinHandle<Vec<Asked>>,
+    thread: JoinHandle<Vec<RawCounts>>,
 }
 
-/// What became of the queries that were sent between two moments.
+/// The outcome of the queries that were sent between two moments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Phase {
-    pub(crate) asked: u64,
+    pub(crate) queried: u64,
     /// In time.
     pub(crate) answered: u64,
     first: Option<Instant>,
     last: Option<Instant>,
 }
 
-/// The same, before it is known what is in time.
+/// The same, before the limit for answers is known.
 #[derive(Clone, Default)]
-struct Asked {
+struct RawCounts {
     count: u64,
     first: Option<Instant>,
     last: Option<Instant>,
-    /// How long each answer took.
+    /// The latency of each answer.
     latencies: Vec<Duration>,
 }
 
-impl Asked {
+impl RawCounts {
     fn within(&self, limit: Duration) -> Phase {
         let answered = self.latencies.iter().filter(|latency| **latency <= limit).count() as u64;
-        Phase { asked: self.count, answered, first: self.first, last: self.last }
+        Phase { queried: self.count, answered, first: self.first, last: self.last }
     }
 }
 
-/// What is in time, by what it was in the first phase.
-fn limit(first: &Asked) -> Duration {
+/// The limit for answers, from the latencies of the first phase.
+fn limit(first: &RawCounts) -> Duration {
     let mut latencies = first.latencies.clone();
     latencies.sort();
     let usual = latencies.get(latencies.len() * 99 / 100).copied().unwrap_or_default();
@@ -79,20 +78,20 @@ fn limit(first: &Asked) -> Duration {
 }
 
 impl Phase {
-    /// Answers a second.
+    /// Answers per second.
     pub(crate) fn rate(&self) -> f64 {
         let (Some(first), Some(last)) = (self.first, self.last) else { return 0.0 };
         self.answered as f64 / (last - first + PAUSE).as_secs_f64()
     }
 
-    /// Of the queries those that were answered.
+    /// The part of the queries that were answered.
     pub(crate) fn share(&self) -> f64 {
-        self.answered as f64 / self.asked.max(1) as f64
+        self.answered as f64 / self.queried.max(1) as f64
     }
 }
 
 impl Legitimate {
-    /// Asks this, with IDs of its own.
+    /// Sends this query, with its own IDs.
     pub(crate) fn start(server: SocketAddr, message: Vec<u8>) -> Self {
         let (stop, phase) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
         let (their_stop, their_phase) = (stop.clone(), phase.clone());
@@ -100,22 +99,22 @@ impl Legitimate {
         Self { stop, phase, thread }
     }
 
-    /// What is asked from now on is another phase.
+    /// Later queries belong to the next phase.
     pub(crate) fn next(&self) {
         assert!(self.phase.fetch_add(1, Ordering::SeqCst) + 1 < PHASES_MAX);
     }
 
-    /// All phases; waits for the last answers.
+    /// Waits for the last answers, and returns all phases.
     pub(crate) fn finish(self) -> Vec<Phase> {
         self.stop.store(true, Ordering::SeqCst);
-        let asked = self.thread.join().unwrap();
-        let limit = limit(&asked[0]);
+        let counts = self.thread.join().unwrap();
+        let limit = limit(&counts[0]);
         println!("answers within {} ms count", limit.as_millis());
-        asked.iter().map(|asked| asked.within(limit)).collect()
+        counts.iter().map(|count| count.within(limit)).collect()
     }
 }
 
-/// Sockets that are connected to the server and do not block.
+/// Non-blocking sockets that are connected to the server.
 pub(super) fn sockets(server: SocketAddr) -> Vec<UdpSocket> {
     let connected = |_| {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -140,10 +139,10 @@ pub(super) fn response(socket: &UdpSocket) -> Option<u16> {
     }
 }
 
-fn ask(server: SocketAddr, mut message: Vec<u8>, stop: &AtomicBool, phase: &AtomicUsize) -> Vec<Asked> {
+fn ask(server: SocketAddr, mut message: Vec<u8>, stop: &AtomicBool, phase: &AtomicUsize) -> Vec<RawCounts> {
     let sockets = sockets(server);
-    let mut phases = vec![Asked::default(); PHASES_MAX];
-    // By socket and ID: in which phase it was sent, and when.
+    let mut phases = vec![RawCounts::default(); PHASES_MAX];
+    // By socket and ID: the phase of the query, and the time when it was sent.
     let mut waiting: Vec<Vec<Option<(usize, Instant)>>> = vec![vec![None; 1 << 16]; SOCKETS];
     let (mut begin, mut bursts, mut ended) = (Instant::now(), 0u32, None::<Instant>);
     while ended.is_none_or(|ended| ended.elapsed() < PATIENCE) {
@@ -156,7 +155,7 @@ fn ask(server: SocketAddr, mut message: Vec<u8>, stop: &AtomicBool, phase: &Atom
             for number in (bursts * BURST)..((bursts + 1) * BURST) {
                 let (socket, id) = (number as usize % SOCKETS, (number / SOCKETS as u32) as u16);
                 message[..2].copy_from_slice(&id.to_be_bytes());
-                // One that the kernel does not take is a query without an answer.
+                // A query that the kernel does not accept counts as unanswered.
                 let _ = sockets[socket].send(&message);
                 waiting[socket][usize::from(id)] = Some((at, now));
             }
@@ -165,7 +164,7 @@ fn ask(server: SocketAddr, mut message: Vec<u8>, stop: &AtomicBool, phase: &Atom
             (phase.first, phase.last) = (phase.first.or(Some(now)), Some(now));
             ended = stop.load(Ordering::SeqCst).then_some(now);
         }
-        // A burst that is overdue goes out at once; answers are taken in all the same.
+        // An overdue burst is sent at once. Answers are read in any case.
         for (socket, waiting) in sockets.iter().zip(&mut waiting) {
             while let Some(id) = response(socket) {
                 if let Some((phase, sent)) = waiting[usize::from(id)].take() {

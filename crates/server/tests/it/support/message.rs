@@ -1,4 +1,4 @@
-//! Messages by hand, and responses in words.
+//! Messages made by hand, and responses in words.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 use tsig::client::ClientKey;
@@ -15,10 +15,10 @@ pub(crate) fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
-/// Bytes of the rdata of a TSIG record with HMAC-SHA256 and a whole MAC: algorithm name, time, fudge, MAC, original
-/// ID, error, length of other data.
+/// Size in bytes of the rdata of a TSIG record with HMAC-SHA256 and a full MAC: algorithm name, time, fudge, MAC,
+/// original ID, error, length of other data.
 const TSIG_RDATA: usize = 13 + 6 + 2 + 2 + 32 + 2 + 2 + 2;
-/// Bytes behind its MAC.
+/// Bytes after its MAC.
 const BEHIND_MAC: usize = 6;
 
 /// Signs with Time Signed `late_s` seconds ago.
@@ -26,12 +26,12 @@ pub(crate) fn sign(key: &ClientKey, message: Vec<u8>, late_s: u64) -> Vec<u8> {
     key.sign(message, now_s() - late_s).unwrap()
 }
 
-/// Cuts the MAC of a message signed with HMAC-SHA256 to its first `keep` bytes (RFC 8945 5.2.2.1).
+/// Truncates the MAC of a message signed with HMAC-SHA256 to its first `keep` bytes (RFC 8945 5.2.2.1).
 pub(crate) fn truncate_mac(message: Vec<u8>, keep: usize) -> Vec<u8> {
     truncate_mac_of(message, 32, keep)
 }
 
-/// Cuts a MAC of `len` bytes.
+/// Truncates a MAC of `len` bytes.
 pub(crate) fn truncate_mac_of(mut message: Vec<u8>, len: usize, keep: usize) -> Vec<u8> {
     let rdata = message.len() - (TSIG_RDATA - 32 + len);
     let mac = message.len() - BEHIND_MAC - len;
@@ -42,7 +42,7 @@ pub(crate) fn truncate_mac_of(mut message: Vec<u8>, len: usize, keep: usize) -> 
     message
 }
 
-/// Changes the bytes of a signed message that are so far from the start of its TSIG rdata.
+/// Changes the bytes of a signed message at this distance before its TSIG rdata.
 pub(crate) fn patch_before_tsig_rdata(mut message: Vec<u8>, back: usize, bytes: &[u8]) -> Vec<u8> {
     let at = message.len() - TSIG_RDATA - back;
     message[at..at + bytes.len()].copy_from_slice(bytes);
@@ -57,14 +57,14 @@ pub(crate) fn append(mut message: Vec<u8>, record: &[u8]) -> Vec<u8> {
     message
 }
 
-/// The response in words: RCODE, what it carries, the TSIG error and whether there is a MAC. The header's flags are
-/// checked on the way: they are the same for every response.
+/// The response in words: RCODE, contents, the TSIG error, and whether there is a MAC. Also checks the header's flags,
+/// which are the same for every response.
 pub(crate) fn describe(request: &[u8], response: &[u8]) -> String {
     let message = Message::parse(response).unwrap_or_else(|error| panic!("the response is no message: {error:?}"));
     let (sent, got) = (Header::parse(request).unwrap(), *message.header());
     assert_eq!((got.id, got.opcode, got.rd), (sent.id, sent.opcode, sent.rd), "ID, opcode and RD are copied");
     assert!(got.qr && !got.ra && !got.ad && !got.cd && !got.z, "QR is set, RA, AD, CD and Z are clear: {got:?}");
-    let mut words = vec![rcode_word(message.rcode())];
+    let mut words = vec![rcode_text(message.rcode())];
     if let Some(question) = message.question() {
         let bytes = &response[question.bytes_at.clone()];
         assert_eq!(bytes, &request[12..12 + bytes.len()], "the question is as sent");
@@ -96,7 +96,7 @@ pub(crate) fn describe(request: &[u8], response: &[u8]) -> String {
         let algorithm = rdata.iter().position(|&byte| byte == 0).unwrap() + 1;
         let number = |at: usize| u16::from_be_bytes([rdata[algorithm + at], rdata[algorithm + at + 1]]);
         let mac = usize::from(number(8));
-        words.push(format!("tsig {}", tsig_word(number(12 + mac))));
+        words.push(format!("tsig {}", tsig_error_text(number(12 + mac))));
         words.push(if mac == 32 { "mac".into() } else { format!("mac of {mac}") });
         if number(14 + mac) == 6 {
             words.push("server time".into());
@@ -105,11 +105,11 @@ pub(crate) fn describe(request: &[u8], response: &[u8]) -> String {
     words.join(", ")
 }
 
-fn rcode_word(rcode: Rcode) -> String {
+fn rcode_text(rcode: Rcode) -> String {
     rcode.mnemonic().map_or_else(|| rcode.0.to_string(), str::to_owned)
 }
 
-fn tsig_word(error: u16) -> String {
+fn tsig_error_text(error: u16) -> String {
     match error {
         0 => "noerror".into(),
         16 => "badsig".into(),

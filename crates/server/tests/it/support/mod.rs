@@ -1,4 +1,4 @@
-//! What the tests stand on.
+//! Support for the tests.
 
 pub(crate) mod closed_loop;
 pub(crate) mod cluster;
@@ -13,6 +13,7 @@ pub(crate) mod mounts;
 pub(crate) mod netns;
 pub(crate) mod nodes;
 pub(crate) mod open_files;
+pub(crate) mod peers;
 pub(crate) mod pipeline;
 pub(crate) mod ports;
 pub(crate) mod relay;

@@ -1,4 +1,4 @@
-//! Network namespaces: machines of their own, as far as their addresses go. Making one takes root and iproute2.
+//! Network namespaces, used as separate machines with their own addresses. They need root and iproute2.
 
 use super::tools::forbidden;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -6,34 +6,34 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Namespaces of one test process.
+/// Maximum number of namespaces of one test process.
 const NAMESPACES_MAX: u8 = 16;
 
-/// A namespace with a link to this one; both go with it.
+/// A namespace with a link to the test's own. Both are removed when this is dropped.
 pub(crate) struct Namespace {
     name: String,
     /// The interface of our end of the link.
     pub(crate) near: String,
-    /// That of the other end.
+    /// The interface of the other end.
     pub(crate) far: String,
-    /// Our end of the link.
+    /// The address of our end.
     pub(crate) here: Ipv4Addr,
-    /// The other end.
+    /// The address of the other end.
     pub(crate) there: Ipv4Addr,
 }
 
 impl Namespace {
-    /// `None`, said plainly, where nobody may make one.
+    /// Makes a namespace. `None`, with a message, if this machine does not allow it.
     pub(crate) fn make() -> Option<Self> {
-        // Tells those of this process apart.
+        // Distinguishes the namespaces of this process.
         static MADE: AtomicU8 = AtomicU8::new(0);
         let which = MADE.fetch_add(1, Ordering::Relaxed);
         assert!(which < NAMESPACES_MAX);
         let id = std::process::id();
         let [name, near, far] = ["catamaran-", "cata", "catb"].map(|kind| format!("{kind}{which}{id}"));
-        // A /30 of the benchmarking network (RFC 2544: 198.18.0.0/15), another for each process and test.
-        let place = (id % 0x800) * u32::from(NAMESPACES_MAX) + u32::from(which);
-        let base = u32::from(Ipv4Addr::new(198, 18, 0, 0)) + place * 4;
+        // A /30 of the benchmarking network (RFC 2544: 198.18.0.0/15), different for each process and test.
+        let index = (id % 0x800) * u32::from(NAMESPACES_MAX) + u32::from(which);
+        let base = u32::from(Ipv4Addr::new(198, 18, 0, 0)) + index * 4;
         let (here, there) = (Ipv4Addr::from(base + 1), Ipv4Addr::from(base + 2));
         let namespace = Self { name: name.clone(), near: near.clone(), far: far.clone(), here, there };
         let made = ip(&["netns", "add", &name])
@@ -43,20 +43,20 @@ impl Namespace {
             && ip(&["-n", &name, "addr", "add", &format!("{there}/30"), "dev", &far])
             && ip(&["-n", &name, "link", "set", &far, "up"]);
         if !made {
-            // It takes root, and iproute2.
+            // It needs root and iproute2.
             forbidden("making a network namespace");
             return None;
         }
         Some(namespace)
     }
 
-    /// Gives both ends of the link an address of IPv6: ours, and the other one.
+    /// Gives both ends of the link an IPv6 address. Returns ours, and the other one.
     pub(crate) fn add_ipv6(&self) -> Option<(Ipv6Addr, Ipv6Addr)> {
-        // A /64 of local addresses (RFC 4193), made of the one of IPv4, which nobody else has.
+        // A /64 of local addresses (RFC 4193), derived from the unique IPv4 address.
         let [_, _, high, low] = self.here.octets().map(u16::from);
         let [here, there] = [1, 2].map(|end| Ipv6Addr::new(0xFD63, 0x6174, 0x616D, high << 8 | low, 0, 0, 0, end));
         let (near, far) = (format!("{here}/64"), format!("{there}/64"));
-        // Usable at once: nobody else is on the link.
+        // Without duplicate address detection the addresses are usable at once. The link has no other hosts.
         let made = ip(&["addr", "add", &near, "dev", &self.near, "nodad"])
             && ip(&["-n", &self.name, "addr", "add", &far, "dev", &self.far, "nodad"]);
         if !made {
@@ -66,12 +66,12 @@ impl Namespace {
         Some((here, there))
     }
 
-    /// Gives our end one more address of the network that it has.
+    /// Gives our end one more address of its network.
     pub(crate) fn add_near_address(&self, address: Ipv6Addr) {
         assert!(ip(&["addr", "add", &format!("{address}/64"), "dev", &self.near, "nodad"]), "{address}");
     }
 
-    /// Gives the other end one more address of IPv6, of whatever network.
+    /// Gives the other end one more IPv6 address, from any network.
     pub(crate) fn add_far_address(&self, address: Ipv6Addr) {
         self.ip(&format!("addr add {address}/128 dev {} nodad", self.far));
         assert!(ip(&["route", "add", &format!("{address}/128"), "dev", &self.near]), "a route to {address}");
@@ -85,7 +85,7 @@ impl Namespace {
         self.ip(&format!("link set {peer} up"));
     }
 
-    /// Runs `ip` on the namespace.
+    /// Runs `ip` in the namespace.
     pub(crate) fn ip(&self, arguments: &str) {
         let words: Vec<&str> = ["-n", &self.name].into_iter().chain(arguments.split(' ')).collect();
         assert!(ip(&words), "ip {arguments}");
@@ -98,7 +98,7 @@ impl Namespace {
         command
     }
 
-    /// Asks in the namespace, once for each line; gives what `dig` said.
+    /// Runs `dig` in the namespace for each line of the file. Returns its output.
     pub(crate) fn dig(&self, server: SocketAddr, arguments: &[&str], questions: &Path) -> String {
         let output = self
             .command("dig")
@@ -115,7 +115,7 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        // Its end of the link goes with it, and so does the other.
+        // Its end of the link goes with it, and so does the other end.
         let _gone = ip(&["netns", "del", &self.name]);
     }
 }

@@ -3,7 +3,7 @@
 use super::tools::forbidden;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// Lets this process open as many files as the system allows it at all; says whether these are enough.
+/// Raises this process's limit of open files to the system's maximum. Returns whether that is enough.
 pub(crate) fn may_open(files: u64) -> bool {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     if soft < hard {

@@ -1,6 +1,6 @@
-//! A client that keeps many updates in flight on one TCP connection, and one that sends them one by one.
+//! A client that keeps many updates in flight on one TCP connection, or sends them one by one.
 
-use super::dns::read_tcp;
+use super::dns::{framed, read_message};
 use super::message::{append, name, now_s};
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
@@ -10,12 +10,12 @@ use wire::Rtype;
 use wire::number::Rcode;
 use wire::parse::Message;
 
-/// Updates on their way at a time: as many as a node reads ahead of one connection.
+/// Updates in flight: as many as a node reads ahead from one connection.
 const IN_FLIGHT: usize = 100;
-/// How long one response is waited for.
+/// Time limit for one response.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// OPT without options (RFC 6891 6.1.2): with it responses explain themselves.
+/// OPT without options (RFC 6891 6.1.2). With it, responses contain an explanation.
 const OPT: [u8; 11] = [0, 0, 41, 4, 208, 0, 0, 0, 0, 0, 0];
 
 /// A connection with one key.
@@ -33,29 +33,29 @@ impl<'k> Pipeline<'k> {
         Self { stream, key, in_flight: IN_FLIGHT }
     }
 
-    /// The same with fewer updates on their way.
+    /// The same with fewer updates in flight.
     pub(crate) fn with_in_flight(self, in_flight: usize) -> Self {
         Self { in_flight, ..self }
     }
 
     fn send(&mut self, update: UpdateBuilder) {
         let message = self.key.sign(append(update.finish(), &OPT), now_s()).unwrap();
-        self.stream.write_all(&[&(message.len() as u16).to_be_bytes(), &message[..]].concat()).unwrap();
+        self.stream.write_all(&framed(&message)).unwrap();
     }
 
     fn receive(&mut self) -> Option<Vec<u8>> {
-        read_tcp(&mut self.stream).ok()
+        read_message(&mut self.stream).ok()
     }
 
-    /// Sends one update; gives the response and how long it took.
+    /// Sends one update. Returns the response and its latency.
     pub(crate) fn one(&mut self, update: UpdateBuilder) -> (Vec<u8>, Duration) {
         let start = Instant::now();
         self.send(update);
         (self.receive().expect("a response"), start.elapsed())
     }
 
-    /// Sends `count` updates, many at a time; gives how many got each RCODE. A node that does not know what
-    /// became of an update closes the connection: then nothing more is sent.
+    /// Sends `count` updates, many at a time. Returns how many got each RCODE. A node closes the connection if the
+    /// outcome of an update is unknown. Then nothing more is sent.
     pub(crate) fn many(&mut self, count: usize, make: impl Fn(usize) -> UpdateBuilder) -> Outcomes {
         let mut outcomes = Outcomes::default();
         let mut sent = 0;
@@ -96,18 +96,18 @@ pub(crate) fn rcode(response: &[u8]) -> Rcode {
     Rcode(u16::from(response[3] & 15))
 }
 
-/// An update of `zone` with a message ID of its own.
+/// An update of `zone` with its own message ID.
 pub(crate) fn update_of(zone: &str, number: usize) -> UpdateBuilder {
     UpdateBuilder::new(number as u16, name(zone).as_ref())
 }
 
-/// An update that puts `rdata` in the place of all records of a type.
+/// An update that replaces all records of a type by `rdata`.
 pub(crate) fn put(zone: &str, number: usize, owner: &str, rtype: Rtype, rdata: &[u8]) -> UpdateBuilder {
     let owner = name(owner);
     update_of(zone, number).delete_rrset(owner.as_ref(), rtype).add(owner.as_ref(), 60, rtype, rdata)
 }
 
-/// The text of the extended error in a response (RFC 8914 2), after its code.
+/// The code and the text of the extended error in a response (RFC 8914 2).
 pub(crate) fn extended_error(response: &[u8]) -> Option<(u16, String)> {
     let message = Message::parse(response).unwrap();
     let (_, data) = message.edns()?.options().find(|(code, _)| *code == 15)?;

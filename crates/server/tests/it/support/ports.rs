@@ -5,13 +5,13 @@ use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::sync::{Mutex, PoisonError};
 
-/// Ports that nothing else takes: `catamaran up` chooses the ports for peers from 20,000 to 32,000, and the kernel the
-/// ports of clients from 32,768 to 60,999 (`ip_local_port_range`).
+/// Ports that no other program uses: `catamaran up` chooses peer ports from 20,000 to 32,000, and the kernel chooses
+/// client ports from 32,768 to 60,999 (`ip_local_port_range`).
 const RANGES: [(u16, u16); 2] = [(10_000, 20_000), (61_000, 65_500)];
 /// Ports that one call takes.
 const BLOCK: u16 = 50;
 
-/// The blocks of this process. A locked file for each keeps other test processes away until this process ends.
+/// The blocks of this process. Each has a locked file, so that no other test process uses it until this process ends.
 static BLOCKS: Mutex<Blocks> = Mutex::new(Blocks { taken: VecDeque::new(), next: 0 });
 
 struct Blocks {
@@ -20,8 +20,8 @@ struct Blocks {
     next: usize,
 }
 
-/// The first of `count` consecutive free ports, at most 50. A process gets a port twice only when it has used all: the
-/// nodes of another test may be down for a while, and then their ports only look free.
+/// The first of `count` consecutive free ports, at most 50. A process gets a port twice only after it has used all.
+/// Otherwise a port of a stopped node of another test could look free.
 pub(crate) fn free_ports(count: u16) -> u16 {
     assert!(count <= BLOCK, "{count} ports");
     let mut blocks = BLOCKS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -43,7 +43,7 @@ impl Blocks {
     /// The first port of a block that no other test process has.
     fn take(&mut self) -> Option<u16> {
         let all: Vec<u16> = all_blocks().collect();
-        // Processes begin at different blocks and so rarely meet a lock.
+        // Processes begin at different blocks, and so rarely meet a lock.
         let offset = std::process::id() as usize % all.len();
         while self.next < all.len() {
             let base = all[(offset + self.next) % all.len()];

@@ -1,4 +1,4 @@
-//! A relay between a client and nodes that loses what it is told to lose, and notes what passes.
+//! A relay between a client and nodes. It drops responses as told, and records the datagrams that pass.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,8 +9,8 @@ use std::time::Duration;
 /// A datagram of the client: its bytes and its port.
 pub(crate) type Sent = (Vec<u8>, u16);
 
-/// Passes the first datagram to the first node, the next one to the next node, and so on in turns. What the nodes say
-/// to the first `lost` datagrams does not come back.
+/// Passes the first datagram to the first node, the next one to the next node, and so on in turns. Drops the responses
+/// to the first `lost` datagrams.
 pub(crate) struct Relay {
     pub(crate) address: SocketAddr,
     sent: Arc<Mutex<Vec<Sent>>>,
@@ -47,7 +47,7 @@ impl Relay {
         Self { address, sent, stop, thread: Some(thread) }
     }
 
-    /// Ends it; gives what the client sent.
+    /// Stops the relay. Returns the client's datagrams.
     pub(crate) fn finish(mut self) -> Vec<Sent> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().unwrap().join().unwrap();

@@ -23,7 +23,7 @@ impl Restored {
         Self { dir, dns, peer, api, child: None }
     }
 
-    /// Makes it, by `restore` or `recover` with these words.
+    /// Makes the cluster by `restore` or `recover` with these arguments.
     pub(crate) fn make(&self, words: &[&str]) -> Output {
         Command::new(CATAMARAN)
             .arg("cluster")
@@ -35,7 +35,7 @@ impl Restored {
             .unwrap()
     }
 
-    /// Runs it until it leads.
+    /// Runs the node until it leads.
     pub(crate) fn start(&mut self) {
         let config = format!("{}/node-1/catamaran.toml", self.dir);
         let mut command = Command::new(CATAMARAN);

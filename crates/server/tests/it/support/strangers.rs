@@ -1,7 +1,8 @@
-//! Strangers on the port for peers.
+//! Strangers on the peer port.
 
 use super::cluster::{Cluster, PATIENCE};
-use super::hostile_peer::{HostilePeer, JOIN, connect_from, peer_address};
+use super::dns::tcp_from;
+use super::hostile_peer::{HostilePeer, JOIN, peer_address};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -9,23 +10,23 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Where those come from that ask to join.
+/// The source address of strangers that ask to join.
 const TALKING: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 66);
 
 /// Number of connections of one kind held open at one node: more than a pool of 256 has room for.
 const HELD_MAX: usize = 400;
 
-/// Strangers that connect to a node again and again until told to stop: one says nothing at all, the other asks to join
-/// and then says nothing. Each connection stays open.
+/// Strangers that connect to a node repeatedly until told to stop. One kind sends nothing, the other asks to join and
+/// then sends nothing. Each connection stays open.
 pub(crate) struct Strangers {
     stop: Arc<AtomicBool>,
-    /// Those that asked to join, whatever became of it.
+    /// The number of strangers that asked to join, with any outcome.
     joins: Arc<AtomicUsize>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Strangers {
-    /// Silent ones come 40 times a second to each node, the others as fast as they are let in.
+    /// Silent strangers connect 40 times a second to each node, the others as fast as they are accepted.
     pub(crate) fn start(cluster: &Cluster) -> Self {
         let mut strangers = Self { stop: Arc::default(), joins: Arc::default(), threads: Vec::new() };
         for to in cluster.ids() {
@@ -37,11 +38,11 @@ impl Strangers {
                     let (mut silent, mut joining) = (VecDeque::new(), VecDeque::new());
                     while !stop.load(Ordering::Relaxed) && Instant::now() < until {
                         std::thread::sleep(Duration::from_millis(if source == TALKING { 1 } else { 25 }));
-                        let Ok(stream) = connect_from(source, address) else { continue };
+                        let Ok(stream) = tcp_from(source, address) else { continue };
                         if source == TALKING {
                             let mut peer = HostilePeer::over(stream, to, &ca, None).unwrap();
                             peer.wait_at_most(Duration::from_millis(500));
-                            // The node may have hung up already, or let it wait.
+                            // The node may have closed the connection already, or may keep it waiting.
                             let _ = peer.greet(JOIN, 0, 0);
                             joining.push_back(peer);
                             if joining.len() > HELD_MAX {

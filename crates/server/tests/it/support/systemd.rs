@@ -1,5 +1,5 @@
-//! systemd itself, in namespaces of its own: it runs a unit as it is shipped, with the user, the mounts, the
-//! capabilities and the filters that the unit asks for. It takes root, and a control group that can be made.
+//! systemd itself, in its own namespaces. It runs a unit as shipped, with the user, the mounts, the capabilities and
+//! the filters of the unit. It needs root and a writable control group.
 
 use super::cluster::{CATAMARAN, Scratch};
 use super::tools::{forbidden, has};
@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 const PROGRAM: &str = "/usr/lib/systemd/systemd";
-/// The user of the shipped unit, which this machine may not have.
+/// The user of the shipped unit, which may not exist on this machine.
 pub(crate) const USER: u32 = 64_990;
 
-/// What its units want to come after, and nothing of the machine.
+/// The targets that the units depend on, without anything of the machine.
 const TARGETS: [&str; 7] = ["sysinit", "basic", "shutdown", "network", "network-online", "multi-user", "umount"];
 
-/// Makes the namespaces: the machine's files, but `/etc` and `/var/lib` of the test, and the program under test.
+/// Makes the namespaces: the machine's files, with the test's own `/etc`, `/var/lib`, and program.
 const ENTER: &str = r#"
 set -e
 echo $$ > "$GROUP/cgroup.procs"
@@ -42,7 +42,7 @@ exec env -i container=catamaran-test PATH=/usr/bin:/bin:/usr/sbin:/sbin SYSTEMD_
     "$SYSTEMD" --system --unit="$UNIT" --log-target=console --show-status=no
 "#;
 
-/// One that runs one unit. It ends when it is dropped, with all that it started.
+/// A systemd that runs one unit. When it is dropped, it ends with everything that it started.
 pub(crate) struct Systemd {
     child: Child,
     group: PathBuf,
@@ -51,14 +51,14 @@ pub(crate) struct Systemd {
 }
 
 impl Systemd {
-    /// The directory that the services of this machine see as `/etc`, over that of the machine, or as `/var/lib`.
+    /// The directory that services see over the machine's `/etc`, or as `/var/lib`.
     pub(crate) fn dir(scratch: &Scratch, which: &str) -> PathBuf {
         let dir = scratch.path().join(which);
         std::fs::create_dir_all(&dir).unwrap();
         dir
     }
 
-    /// Starts the unit `name`, whose text is `text`. `None`, said plainly, where that is not possible.
+    /// Starts the unit `name` with this text. `None`, with a message, if that is not possible.
     pub(crate) fn start(scratch: &Scratch, name: &str, text: &str) -> Option<Self> {
         if !has("systemd-analyze") || !Path::new(PROGRAM).exists() {
             return None;
@@ -71,17 +71,17 @@ impl Systemd {
         for which in ["etc", "lib"] {
             Self::dir(scratch, which);
         }
-        // Services that are not root's pass through it.
+        // Services that do not run as root must pass through this directory.
         std::fs::set_permissions(root, PermissionsExt::from_mode(0o755)).unwrap();
         std::fs::write(units.join(name), text).unwrap();
         for target in TARGETS {
             std::fs::write(units.join(format!("{target}.target")), "[Unit]\nDefaultDependencies=no\n").unwrap();
         }
-        // No journal runs here: what the service says goes to a file.
+        // No journal runs here, so the service's output goes to a file.
         let (more, log) = (units.join(format!("{name}.d")), root.join("log"));
         std::fs::create_dir_all(&more).unwrap();
-        let said = format!("[Service]\nStandardOutput=append:{0}\nStandardError=append:{0}\n", log.display());
-        std::fs::write(more.join("log.conf"), said).unwrap();
+        let drop_in = format!("[Service]\nStandardOutput=append:{0}\nStandardError=append:{0}\n", log.display());
+        std::fs::write(more.join("log.conf"), drop_in).unwrap();
         let child = Command::new("sh")
             .args(["-c", ENTER])
             .env("GROUP", &group)
@@ -103,7 +103,7 @@ impl Systemd {
         std::fs::read_to_string(file).ok()?.lines().next()?.parse().ok()
     }
 
-    /// What it said.
+    /// The service's output.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
@@ -114,7 +114,7 @@ impl Drop for Systemd {
         if std::thread::panicking() {
             eprintln!("--- what {} said\n{}", self.unit, self.log());
         }
-        // With `unshare` goes its child, which is the first process of its namespace, and with that all others.
+        // The end of `unshare` ends its child, which is the first process of its namespace. That ends all others.
         let _ = self.child.kill();
         let _ = self.child.wait();
         remove_groups(&self.group);
@@ -126,8 +126,8 @@ fn make_group(name: &str) -> Option<PathBuf> {
     let mounts = std::fs::read_to_string("/proc/mounts").ok()?;
     let mount = mounts.lines().find_map(|line| {
         let mut words = line.split(' ').skip(1);
-        let (place, kind) = (words.next()?, words.next()?);
-        (kind == "cgroup2").then(|| place.to_owned())
+        let (path, kind) = (words.next()?, words.next()?);
+        (kind == "cgroup2").then(|| path.to_owned())
     })?;
     let own = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     let own = own.lines().find_map(|line| line.strip_prefix("0::/"))?.to_owned();
@@ -136,7 +136,7 @@ fn make_group(name: &str) -> Option<PathBuf> {
     Some(group)
 }
 
-/// Those below first; a group whose last process has just ended may be busy for a moment.
+/// Removes inner groups first. A group whose last process has just ended may be busy for a moment.
 fn remove_groups(group: &Path) {
     let below = std::fs::read_dir(group).into_iter().flatten().flatten().map(|entry| entry.path());
     below.filter(|path| path.is_dir()).for_each(|path| remove_groups(&path));

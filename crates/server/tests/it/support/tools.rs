@@ -1,43 +1,33 @@
-//! Debian's clients. Where they are missing, a test that needs them says so and is skipped; with `CI=true`, and with
+//! Debian's clients. If one is missing, a test that needs it reports that and is skipped. With `CI=true`, and with
 //! `cargo xtask test --full`, it fails.
 
-use super::cluster::kill;
+use super::cluster::{kill, text};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use testbed::UpdateKey;
 
-/// Whether `tool` is there.
+/// Whether `tool` is installed.
 pub(crate) fn has(tool: &str) -> bool {
     let found =
         Command::new(tool).arg("-v").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
     found || missing(tool, &format!("apt-get install {}", package(tool)))
 }
 
-/// Says that a test is skipped because a program is missing; where all is demanded it fails.
+/// Skips because a program is missing, and prints how to install it. Returns false.
 pub(crate) fn missing(tool: &str, install: &str) -> bool {
-    println!("skipped: {tool} is not installed");
-    assert!(!is_all_demanded(), "{tool} is missing: {install}");
+    skip::peer(format!("{tool} (install it with: {install})"));
     false
 }
 
-/// Whether nothing may be skipped for the machine's sake: with `CI=true`, and with `cargo xtask test --full`.
-fn is_all_demanded() -> bool {
-    std::env::var("CI").as_deref() == Ok("true") || is_full_run()
-}
-
-pub(crate) fn is_full_run() -> bool {
-    std::env::var("CATAMARAN_TEST_FULL").is_ok_and(|value| value == "1")
-}
-
-/// The same because this machine does not let us do something.
+/// Skips because this machine does not permit something. Returns false.
 pub(crate) fn forbidden(what: &str) -> bool {
-    println!("skipped: {what} is not allowed here");
-    assert!(!is_all_demanded(), "{what} is not allowed here");
+    skip::permission(what);
     false
 }
 
-/// Whether `strace` is there and may watch a process of ours.
+/// Whether `strace` is installed and may trace one of our processes.
 pub(crate) fn may_watch() -> bool {
     if !has("strace") {
         return false;
@@ -58,7 +48,7 @@ pub(crate) fn may_watch() -> bool {
     may_watch || forbidden("watching a process")
 }
 
-/// The Debian package that has it.
+/// The Debian package of a tool.
 fn package(tool: &str) -> &'static str {
     match tool {
         "strace" => "strace",
@@ -69,7 +59,7 @@ fn package(tool: &str) -> &'static str {
     }
 }
 
-/// Runs `dig` with a server and more.
+/// Runs `dig` with a server and more arguments.
 pub(crate) fn dig(server: SocketAddr, arguments: &[&str]) -> String {
     let output = Command::new("dig")
         .args([format!("@{}", server.ip()), "-p".to_owned(), server.port().to_string()])
@@ -81,27 +71,27 @@ pub(crate) fn dig(server: SocketAddr, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Runs `nsupdate`; gives what it said, `Ok` when the update was done.
+/// Runs `nsupdate`. Returns its output, `Ok` if the update was done.
 pub(crate) fn nsupdate(server: SocketAddr, key: &Path, lines: &str) -> Result<String, String> {
     update("nsupdate", server, key, lines)
 }
 
-/// Runs `nsupdate` or `knsupdate`, with arguments of its own or none; gives what it said, `Ok` when the update was
-/// done. It is given the key as `-k` or `-y` among the arguments says, otherwise nsupdate by `-k`, knsupdate by `-y`.
+/// Runs `nsupdate` or `knsupdate`, with or without arguments. Returns its output, `Ok` if the update was done. The key
+/// is passed by the `-k` or `-y` among the arguments. By default nsupdate uses `-k`, and knsupdate `-y`.
 pub(crate) fn update(tool: &str, server: SocketAddr, key: &Path, lines: &str) -> Result<String, String> {
     use std::io::Write;
     let mut words: Vec<&str> = tool.split(' ').collect();
     let program = words.remove(0);
-    let own = words.iter().position(|word| ["-k", "-y"].contains(word)).map(|place| words.remove(place));
+    let own = words.iter().position(|word| ["-k", "-y"].contains(word)).map(|index| words.remove(index));
     let way = own.unwrap_or(if program == "knsupdate" { "-y" } else { "-k" });
     let mut command = Command::new(program);
     command.args(words).arg(way);
     match (program, way) {
-        (_, "-y") => command.arg(TsigWords::of(key).joined()),
-        // Its key files hold what others take as an argument.
+        (_, "-y") => command.arg(TsigText::of(key).joined()),
+        // A key file of knsupdate has the text that other programs take as an argument.
         ("knsupdate", _) => {
             let file = key.with_extension("knot");
-            std::fs::write(&file, TsigWords::of(key).joined()).unwrap();
+            std::fs::write(&file, TsigText::of(key).joined()).unwrap();
             command.arg(file)
         }
         _ => command.arg(key),
@@ -112,23 +102,23 @@ pub(crate) fn update(tool: &str, server: SocketAddr, key: &Path, lines: &str) ->
     outcome(child.wait_with_output().unwrap())
 }
 
-/// What a client said, `Ok` when its exit code is 0.
+/// The output of a client, `Ok` if its exit code is 0.
 pub(crate) fn outcome(output: Output) -> Result<String, String> {
-    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    if output.status.success() { Ok(said) } else { Err(format!("{}: {said}", output.status)) }
+    let printed = text(&output);
+    if output.status.success() { Ok(printed) } else { Err(format!("{}: {printed}", output.status)) }
 }
 
-/// A TSIG key in words, as programs want it in their arguments or configurations.
-pub(crate) struct TsigWords {
-    /// As `hmac-sha256`.
+/// A TSIG key as text, for the arguments or configurations of programs.
+pub(crate) struct TsigText {
+    /// For example `hmac-sha256`.
     pub(crate) algorithm: String,
     pub(crate) name: String,
     /// In base64.
     pub(crate) secret: String,
 }
 
-impl TsigWords {
-    /// Reads a file of the form that `nsupdate -k` takes.
+impl TsigText {
+    /// Reads a file in the format of `nsupdate -k`.
     pub(crate) fn of(key: &Path) -> Self {
         let text = std::fs::read_to_string(key).unwrap();
         let words: Vec<&str> = text.split('"').collect();
@@ -136,12 +126,18 @@ impl TsigWords {
         Self { algorithm, name: words[1].to_owned(), secret: words[3].to_owned() }
     }
 
+    /// The key, for the servers of the testbed.
+    pub(crate) fn update_key(&self) -> UpdateKey {
+        let secret = data_encoding::BASE64.decode(self.secret.as_bytes()).unwrap();
+        UpdateKey { name: self.name.clone(), secret }
+    }
+
     pub(crate) fn joined(&self) -> String {
         format!("{}:{}:{}", self.algorithm, self.name, self.secret)
     }
 }
 
-/// Where a program is: in its folder of the system or on PATH; a test that misses it says so and is skipped.
+/// The path of a program, in its system folder or on PATH. If it is missing, the test reports that and is skipped.
 pub(crate) fn daemon(program: &str, package: &str) -> Option<PathBuf> {
     let path = std::env::var("PATH").unwrap_or_default();
     let folders = path.split(':').chain(["/usr/sbin", "/sbin"]);
@@ -152,16 +148,16 @@ pub(crate) fn daemon(program: &str, package: &str) -> Option<PathBuf> {
     found
 }
 
-/// Whether the clients that take long to fetch and to run are wanted: with `cargo xtask test --full`.
+/// Whether clients that are slow to fetch and to run are tested: with `cargo xtask test --full`.
 pub(crate) fn is_full(who: &str) -> bool {
-    let is_full = is_full_run();
+    let is_full = skip::is_full_run();
     if !is_full {
-        println!("skipped: {who} is driven by `cargo xtask test --full`");
+        skip::full(who);
     }
     is_full
 }
 
-/// One of the clients that take long to fetch, which are only asked for when they are wanted.
+/// The path of such a client. Only tests that use it ask for it.
 pub(crate) fn fetched(variable: &str, install: &str) -> Option<String> {
     let path = std::env::var(variable).ok();
     if path.is_none() {
@@ -170,13 +166,13 @@ pub(crate) fn fetched(variable: &str, install: &str) -> Option<String> {
     path
 }
 
-/// The records that `dig` gets by AXFR, sorted, each with single blanks and without its class.
+/// The records that `dig` gets by AXFR, sorted, each with single spaces and without its class.
 pub(crate) fn transfer(server: SocketAddr, key: Option<&Path>, zone: &str) -> Vec<String> {
     let key = key.map(|path| path.to_str().unwrap());
     let arguments: Vec<&str> = key.iter().flat_map(|path| ["-k", path]).chain([zone, "AXFR"]).collect();
-    let said = dig(server, &arguments);
-    assert!(said.contains(";; XFR size:") && !said.contains("Couldn't verify"), "{said}");
-    let mut lines: Vec<String> = said
+    let printed = dig(server, &arguments);
+    assert!(printed.contains(";; XFR size:") && !printed.contains("Couldn't verify"), "{printed}");
+    let mut lines: Vec<String> = printed
         .lines()
         .filter(|line| !line.is_empty() && !line.starts_with(';') && !line.contains("\tTSIG\t"))
         .map(|line| line.split_whitespace().filter(|word| *word != "IN").collect::<Vec<_>>().join(" "))
@@ -185,20 +181,20 @@ pub(crate) fn transfer(server: SocketAddr, key: Option<&Path>, zone: &str) -> Ve
     lines
 }
 
-/// Watches a process with `strace`: all of its threads, from when this returns on.
+/// Traces a process with `strace`: all of its threads, from the return of `start` on.
 pub(crate) struct Watched {
     strace: Child,
     notes: PathBuf,
-    /// Reads on: a watcher whose standard error nobody reads ends at its next word there.
+    /// Reads the standard error of `strace`. Otherwise `strace` would end at its next message.
     heard: std::thread::JoinHandle<()>,
 }
 
 impl Watched {
-    /// Notes the calls that `arguments` choose in files of `dir`.
+    /// Records the system calls that `arguments` select in files of `dir`.
     pub(crate) fn start(dir: &Path, pid: u32, arguments: &[&str]) -> Self {
         let notes = dir.join("strace");
         std::fs::create_dir(&notes).unwrap();
-        // A file for each thread: in a file for all, a call that another thread's comes between is cut in two.
+        // One file per thread. In a common file, a call is split in two when another thread's call comes between.
         let mut strace = Command::new("strace")
             .args(["-ff", "-o", notes.join("of").to_str().unwrap(), "-p", &pid.to_string()])
             .args(arguments)
@@ -206,13 +202,13 @@ impl Watched {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut said = BufReader::new(strace.stderr.take().unwrap()).lines();
-        assert!(said.any(|line| line.unwrap().contains("attached")));
-        let heard = std::thread::spawn(move || said.for_each(drop));
+        let mut printed = BufReader::new(strace.stderr.take().unwrap()).lines();
+        assert!(printed.any(|line| line.unwrap().contains("attached")));
+        let heard = std::thread::spawn(move || printed.for_each(drop));
         Self { strace, notes, heard }
     }
 
-    /// What was noted: a line a call, the thread's ID before it, each thread's in their order.
+    /// The recorded calls: one per line, after the thread's ID. Calls of one thread are in order.
     pub(crate) fn stop(mut self) -> String {
         kill("INT", self.strace.id());
         self.strace.wait().unwrap();

@@ -1,4 +1,4 @@
-//! A client of QUIC that believes in more than its server has allowed, and so breaks a rule that the library keeps.
+//! A QUIC client that assumes more than its server has allowed. It can break a rule that the library enforces.
 
 use quinn::ConnectionId;
 use quinn::Side;
@@ -12,11 +12,11 @@ use std::sync::Arc;
 /// `initial_max_streams_uni` of 1: number, bytes and value (RFC 9000 18.2).
 const ONE_STREAM_ONE_WAY: [u8; 3] = [0x09, 1, 1];
 
-/// As [`QuicClientConfig`]; it takes it that the server allows one stream of one direction, of which the server said
-/// nothing.
-pub(crate) struct Unruly(pub(crate) Arc<QuicClientConfig>);
+/// Like [`QuicClientConfig`]. It assumes that the server allows one unidirectional stream, although the server has not
+/// said so.
+pub(crate) struct UnrulyQuicConfig(pub(crate) Arc<QuicClientConfig>);
 
-impl ClientConfig for Unruly {
+impl ClientConfig for UnrulyQuicConfig {
     fn start_session(
         self: Arc<Self>,
         version: u32,
@@ -24,21 +24,21 @@ impl ClientConfig for Unruly {
         params: &TransportParameters,
     ) -> Result<Box<dyn Session>, ConnectError> {
         let inner = self.0.clone().start_session(version, server_name, params)?;
-        Ok(Box::new(Misled { inner }))
+        Ok(Box::new(UnrulySession { inner }))
     }
 }
 
-struct Misled {
+struct UnrulySession {
     inner: Box<dyn Session>,
 }
 
-impl Session for Misled {
+impl Session for UnrulySession {
     fn transport_parameters(&self) -> Result<Option<TransportParameters>, TransportError> {
-        let Some(said) = self.inner.transport_parameters()? else { return Ok(None) };
+        let Some(parameters) = self.inner.transport_parameters()? else { return Ok(None) };
         let mut bytes = Vec::new();
-        said.write(&mut bytes);
+        parameters.write(&mut bytes);
         bytes.extend(ONE_STREAM_ONE_WAY);
-        // No parameter may be there twice: it fails where the server allows such streams itself.
+        // A parameter may not occur twice: this fails if the server itself allows such streams.
         Ok(Some(TransportParameters::read(Side::Client, &mut bytes.as_slice())?))
     }
 

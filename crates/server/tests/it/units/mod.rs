@@ -1,5 +1,5 @@
-//! The units that we ship: `systemd-analyze verify` has nothing to say of them, they expose little, they run under
-//! systemd, and the pages show what they are.
+//! The shipped units: `systemd-analyze verify` reports nothing, their exposure is low, they run under systemd, and the
+//! documentation shows their text.
 
 mod started;
 
@@ -11,7 +11,7 @@ use std::process::Command;
 /// Each unit with the page that shows it.
 const UNITS: [(&str, &str); 2] =
     [("catamaran.service", "docs/install.md"), ("catamaran-ddns.service", "docs/how-to/ddns-client.md")];
-/// Where they say that the program is.
+/// The path of the program in the units.
 const INSTALLED: &str = "/usr/local/bin/catamaran";
 
 fn root() -> PathBuf {
@@ -22,17 +22,17 @@ fn unit(name: &str) -> String {
     std::fs::read_to_string(root().join("deploy").join(name)).unwrap()
 }
 
-/// What systemd says of a unit, whose program is the one under test; nothing when all is well.
+/// The output of systemd about a unit that runs the program under test. It is empty if all is well.
 fn verify(scratch: &Scratch, name: &str, text: &str) -> String {
     let text = text.replace(INSTALLED, CATAMARAN);
     assert!(text.contains(&format!("ExecStart={CATAMARAN} ")), "{name}");
     let file = scratch.file(name, &text);
     let output = Command::new("systemd-analyze").args(["verify", "--man=no", &file]).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    // It reads the units of the machine too.
-    let mut lines: Vec<&str> = said.lines().filter(|line| line.contains(name)).collect();
+    let printed = String::from_utf8_lossy(&output.stderr);
+    // systemd also reads the units of the machine.
+    let mut lines: Vec<&str> = printed.lines().filter(|line| line.contains(name)).collect();
     if !output.status.success() && lines.is_empty() {
-        lines = said.lines().collect();
+        lines = printed.lines().collect();
     }
     lines.join("\n")
 }
@@ -45,19 +45,19 @@ fn systemd_takes_the_units_as_they_are() {
     let scratch = Scratch::new("units");
     for (name, _) in UNITS {
         assert_eq!(verify(&scratch, name, &unit(name)), "");
-        // A word that it does not know is seen.
+        // An unknown setting is reported.
         let wrong = unit(name).replace("NoNewPrivileges=yes", "NoNewPrivilege=yes");
         assert!(verify(&scratch, name, &wrong).contains("NoNewPrivilege"), "{name}");
     }
 }
 
-/// How exposed a service of this unit is, as systemd counts it: 0.0 to 10.0.
+/// The exposure of a service of this unit, as systemd computes it: 0.0 to 10.0.
 fn exposure(scratch: &Scratch, name: &str, text: &str) -> f64 {
     let file = scratch.file(name, &text.replace(INSTALLED, CATAMARAN));
     let output = Command::new("systemd-analyze").args(["security", "--offline=yes", &file]).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    let level = said.split_once("Overall exposure level for ").and_then(|(_, rest)| rest.split(' ').nth(1));
-    level.and_then(|level| level.parse().ok()).unwrap_or_else(|| panic!("{name}: {said}"))
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let level = printed.split_once("Overall exposure level for ").and_then(|(_, rest)| rest.split(' ').nth(1));
+    level.and_then(|level| level.parse().ok()).unwrap_or_else(|| panic!("{name}: {printed}"))
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn services_of_the_units_are_hardly_exposed() {
         let text = unit(name);
         let level = exposure(&scratch, name, &text);
         assert!(level <= EXPOSURE_MAX, "{name}: {level}");
-        // Less of it is seen.
+        // A unit with fewer restrictions has a higher exposure.
         assert!(exposure(&scratch, name, &text.replace("SystemCallFilter=", "#")) > EXPOSURE_MAX, "{name}");
     }
 }
@@ -84,10 +84,10 @@ fn pages_show_the_units_and_the_program_takes_what_these_give_it() {
         let start = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
         let words: Vec<&str> = start.strip_prefix(INSTALLED).unwrap().split_whitespace().collect();
         let [command, "--config", file] = words[..] else { panic!("{start}") };
-        // The configuration is not here: exit code 3 of `ddns`, 1 of `serve`, 2 if it did not know the words.
+        // The configuration does not exist: `ddns` exits with 3 and `serve` with 1. An unknown argument would give 2.
         let output = Command::new(CATAMARAN).args([command, "--config", file]).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_ne!(output.status.code(), Some(2), "{said}");
-        assert!(!output.status.success() && said.contains(file), "{said}");
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert_ne!(output.status.code(), Some(2), "{printed}");
+        assert!(!output.status.success() && printed.contains(file), "{printed}");
     }
 }

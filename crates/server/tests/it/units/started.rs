@@ -1,4 +1,4 @@
-//! Both units under systemd: the node answers on port 53 and takes an update, the client keeps a name.
+//! Both units under systemd: the node answers on port 53 and executes an update, and the client keeps a name.
 
 use super::unit;
 use crate::support::cluster::{CATAMARAN, Cluster, Scratch, key_of, wait_for};
@@ -17,13 +17,13 @@ use wire::builder::MessageBuilder;
 
 const NET_BIND_SERVICE: u64 = 1 << 10;
 
-/// An address of loopback for this process alone: ports below 1024 are free there.
+/// A loopback address for this process alone: its ports below 1024 are free.
 fn own_address() -> Ipv4Addr {
     let [.., high, low] = std::process::id().to_be_bytes();
     Ipv4Addr::new(127, 77, high, low.clamp(1, 254))
 }
 
-/// Runs a command of the cluster in `dir`; gives what it printed.
+/// Runs a command of the cluster in `dir`. Returns its output.
 fn done(dir: &Path, words: &[&str]) -> String {
     let mut command = Command::new(CATAMARAN);
     let output = command.args(words).args(["--dir", dir.to_str().unwrap()]).stdin(Stdio::null()).output().unwrap();
@@ -31,7 +31,7 @@ fn done(dir: &Path, words: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A directory and what is below it, for another user.
+/// Gives a directory and everything below it to another user.
 fn give_to(user: u32, path: &Path) {
     chown(path, Some(user), Some(user)).unwrap();
     for entry in std::fs::read_dir(path).into_iter().flatten() {
@@ -39,12 +39,12 @@ fn give_to(user: u32, path: &Path) {
     }
 }
 
-/// What all threads of a process have: its user, and lines of numbers in base 16.
+/// Checks the user, and lines of hexadecimal numbers, for all threads of a process.
 fn assert_confined(process: u32, user: Option<u32>, capabilities: u64) {
     let threads: Vec<_> = std::fs::read_dir(format!("/proc/{process}/task")).unwrap().flatten().collect();
     assert!(threads.len() > 1, "{} threads", threads.len());
     for thread in threads {
-        // It may have ended.
+        // The thread may have ended.
         let Ok(status) = std::fs::read_to_string(thread.path().join("status")) else { continue };
         let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim();
         let hex = |name| u64::from_str_radix(field(name), 16).unwrap();
@@ -94,11 +94,11 @@ fn systemd_runs_the_node_which_answers_and_takes_an_update() {
     assert!(dir.join("node-1/data.audit").exists());
 }
 
-/// Says to each that asks which address it has, which is none of the machine.
+/// A probe that tells each client its address, which is not an address of the machine.
 fn probe() -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
-    // It ends with the process.
+    // The thread ends with the process.
     std::thread::spawn(move || {
         while let Ok((mut stream, _)) = listener.accept() {
             let _ = stream.read(&mut [0; 1_024]);
@@ -123,7 +123,7 @@ fn systemd_runs_the_client_which_keeps_its_name() {
         probe(),
     );
     std::fs::write(etc.join("ddns.toml"), text).unwrap();
-    // Its owner's only: systemd hands it over.
+    // Only its owner can read it. systemd passes it on.
     std::fs::copy(cluster.update_key(), etc.join("home.key")).unwrap();
     std::fs::set_permissions(etc.join("home.key"), PermissionsExt::from_mode(0o600)).unwrap();
     let name = "catamaran-ddns.service";
@@ -131,7 +131,7 @@ fn systemd_runs_the_client_which_keeps_its_name() {
     let socket = socket();
     wait_for("the name", || is_there(&socket, cluster.dns(1), NAME).then_some(()));
     assert_confined(systemd.service().unwrap(), None, 0);
-    // What it remembers is where systemd lets it write.
+    // The state file is where systemd allows writing.
     assert!(scratch.path().join("lib/private/catamaran-ddns/state.json").exists());
     let log = systemd.log();
     assert!(log.contains("entered the sandbox") && !log.contains("cannot enable"), "{log}");

@@ -1,6 +1,6 @@
-// Command external-dns-rfc2136 is external-dns with one provider, rfc2136: its flags, its registry of TXT records, its
-// plan and its provider, once. What there shall be is a count of names, given as CATAMARAN_NAMES, and not what a
-// cluster says.
+// Command external-dns-rfc2136 is external-dns with one provider, rfc2136. It uses external-dns's flags, its registry
+// of TXT records, its plan and its provider, and runs once. The desired state is a number of names from
+// CATAMARAN_NAMES, not the state of a cluster.
 package main
 
 import (

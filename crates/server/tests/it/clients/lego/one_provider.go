@@ -1,5 +1,5 @@
-// Takes the place of lego's list of providers (`cargo xtask test --full`): the others want modules that the Go module
-// proxy does not hand out.
+// Replaces lego's list of providers (`cargo xtask test --full`): the other providers need modules that the Go module
+// proxy does not serve.
 
 package dns
 
@@ -10,7 +10,7 @@ import (
 	"github.com/go-acme/lego/v5/providers/dns/dnsupdate"
 )
 
-// NewDNSChallengeProviderByName gives the provider that speaks RFC 2136.
+// NewDNSChallengeProviderByName returns the provider for RFC 2136.
 func NewDNSChallengeProviderByName(name string) (challenge.Provider, error) {
 	if name != "dnsupdate" {
 		return nil, fmt.Errorf("there is no provider %q, only dnsupdate", name)

@@ -1,0 +1,30 @@
+//! Combinations of the values of parameters.
+
+use super::Experiment;
+use std::collections::BTreeMap;
+
+impl Experiment {
+    /// The number of cells: combinations times repeats.
+    #[must_use]
+    pub fn cell_count(&self) -> usize {
+        self.matrix.values().map(Vec::len).fold(self.repeats as usize, usize::saturating_mul)
+    }
+
+    /// All combinations of the values of the parameters. The last parameter changes fastest.
+    #[must_use]
+    pub fn combinations(&self) -> Vec<BTreeMap<String, String>> {
+        let mut combinations = vec![BTreeMap::new()];
+        for (name, values) in &self.matrix {
+            let with = |combination: &BTreeMap<String, String>, value: &str| {
+                let mut combination = combination.clone();
+                combination.insert(name.clone(), value.to_owned());
+                combination
+            };
+            combinations = combinations
+                .iter()
+                .flat_map(|combination| values.iter().map(move |value| with(combination, &value.0)))
+                .collect();
+        }
+        combinations
+    }
+}
