@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::arena::{Arena, OwnedBlock, SLACK_GRANULES};
 use crate::limits::{
-    COMMIT_STEP_BYTES, MERGE_GRANULES_MIN, MERGE_SHARE, RELEASE_ALL_BYTES_MIN, RELEASE_BYTES_MIN,
+    COMMIT_STEP_BYTES, MERGE_GRANULES_MIN, MERGE_SHARE, RELEASE_AGAIN_SHARE, RELEASE_ALL_BYTES_MIN, RELEASE_BYTES_MIN,
     RELEASE_FREE_BYTES_MIN, RELEASE_PAGE_BYTES, RELEASE_WALK_BYTES_MAX, RUN_GRANULES_MIN,
 };
 use crate::mapping::{HUGE_PAGE_BYTES, Mapping};
@@ -80,6 +80,7 @@ pub(crate) struct Space {
     reserved: usize,
     used: usize,
     freed_since_merge: usize,
+    freed_since_release: usize,
 }
 
 impl Space {
@@ -87,7 +88,17 @@ impl Space {
         let reserved = mapping.bytes() / GRANULE_BYTES;
         let arena = Arena::new(&mapping, 0);
         // Granule 0 is never allocated: handle 0 is the empty tree.
-        Self { mapping, arena, lists: FreeLists::new(), tail: 1, committed: 0, reserved, used: 0, freed_since_merge: 0 }
+        Self {
+            mapping,
+            arena,
+            lists: FreeLists::new(),
+            tail: 1,
+            committed: 0,
+            reserved,
+            used: 0,
+            freed_since_merge: 0,
+            freed_since_release: 0,
+        }
     }
 
     /// The committed part of the arena.
@@ -173,6 +184,7 @@ impl Space {
         self.lists.push(handle, granules);
         self.used -= granules;
         self.freed_since_merge += granules;
+        self.freed_since_release += granules;
     }
 
     /// Commits room for `granules` at the tail. Returns false if the reserve is used up or the operating system
@@ -214,10 +226,13 @@ impl Space {
         self.free() >= granules && self.freed_since_merge >= self.reserved / MERGE_SHARE
     }
 
-    /// Whether an idle store should return memory: much is free, and the arena is small enough for a short walk.
+    /// Whether an idle store should return memory: much is free, some of it was freed since the last time, and the
+    /// arena is small enough for a short walk.
     pub(crate) fn is_release_due(&self) -> bool {
         let worth = (RELEASE_FREE_BYTES_MIN / GRANULE_BYTES).max(self.tail / 4);
-        self.tail <= RELEASE_WALK_BYTES_MAX / GRANULE_BYTES && self.free() >= worth && self.freed_since_merge >= worth
+        self.tail <= RELEASE_WALK_BYTES_MAX / GRANULE_BYTES
+            && self.free() >= worth
+            && self.freed_since_release >= worth / RELEASE_AGAIN_SHARE
     }
 
     /// Merges adjacent free blocks, never across a granule in `barriers` (ascending), and returns the memory of big
@@ -225,6 +240,9 @@ impl Space {
     pub(crate) fn merge(&mut self, barriers: &[usize], release: Release) {
         self.lists.clear();
         self.freed_since_merge = 0;
+        if release == Release::AllOf {
+            self.freed_since_release = 0;
+        }
         let mut barriers = barriers.iter().copied().peekable();
         let mut at = 1;
         while at < self.tail {
@@ -317,9 +335,9 @@ mod tests {
         bytes
     }
 
+    /// A space with 4,000 blocks of 8,000 bytes that are all in use and resident.
     #[cfg(all(target_os = "linux", not(miri)))]
-    #[test]
-    fn free_memory_between_used_blocks_is_released() {
+    fn filled() -> (Arc<Mapping>, Space, Vec<OwnedBlock>) {
         const BLOCK_BYTES: usize = 8_000;
         let mapping = Arc::new(Mapping::reserve(64 << 20, false).expect("address space"));
         let mut space = Space::new(Arc::clone(&mapping));
@@ -336,6 +354,30 @@ mod tests {
             blocks.push(block);
         }
         assert!(!space.is_release_due(), "nothing is free");
+        (mapping, space, blocks)
+    }
+
+    #[cfg(all(target_os = "linux", not(miri)))]
+    #[test]
+    fn what_is_freed_after_a_release_is_released_too() {
+        let (mapping, mut space, blocks) = filled();
+        for (number, block) in blocks.into_iter().enumerate().filter(|(number, _)| number % 100 != 0) {
+            space.free_block(block);
+            // The store is idle whenever a release is due. Once it merges blocks for another reason.
+            if space.is_release_due() {
+                space.merge(&[], Release::AllOf);
+            } else if number == 3_900 {
+                space.merge(&[], Release::HugePages);
+            }
+        }
+        let left = resident_bytes(&mapping);
+        assert!(left <= 4 << 20, "{left} bytes are resident");
+    }
+
+    #[cfg(all(target_os = "linux", not(miri)))]
+    #[test]
+    fn free_memory_between_used_blocks_is_released() {
+        let (mapping, mut space, blocks) = filled();
         let resident = resident_bytes(&mapping);
         // One in a hundred stays.
         blocks
