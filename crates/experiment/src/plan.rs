@@ -125,8 +125,9 @@ fn is_selected(combination: &BTreeMap<String, String>, only: &[Only]) -> bool {
 fn longest_load(experiment: &Experiment, values: &BTreeMap<String, String>) -> Option<f64> {
     let mut longest = 0.0_f64;
     for load in &experiment.loads {
-        // Addresses of servers are not known yet. The duration does not depend on them.
-        let line = substitute_known(&load.run, values);
+        // Addresses of servers are not known yet. The duration does not depend on them. Values of [by.PARAMETER] may
+        // contain variables.
+        let line = substitute_known(&substitute_known(&load.run, values), values);
         longest = longest.max(command::seconds(&command::words(&line).ok()?)?);
     }
     Some(longest)

@@ -6,6 +6,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
+/// Transfers at the same time with a catalog. The default of 10 takes minutes for 10,000 zones.
+const TRANSFERS: u32 = 200;
+
 pub(super) fn command(program: &Path, setup: &Setup) -> Result<Command, PeerError> {
     let mut text = String::new();
     for key in &setup.keys {
@@ -16,10 +19,19 @@ pub(super) fn command(program: &Path, setup: &Setup) -> Result<Command, PeerErro
     if let Some(port) = setup.statistics {
         let _written = writeln!(text, "statistics-channels {{ inet 127.0.0.1 port {port} allow {{ 127.0.0.1; }}; }};");
     }
+    let catalog = setup.write_catalog()?;
     for (index, zone) in setup.zones.iter().enumerate() {
+        // A secondary takes its zones from the catalog.
+        if setup.primary.is_some() && catalog.is_some() {
+            break;
+        }
         let file = setup.copy_zone(index)?;
         let _written =
             writeln!(text, "zone \"{}\" {{ file \"{}\"; {} }};", zone.apex, file.display(), role(setup, zone));
+    }
+    if let Some((catalog, file)) = &catalog {
+        let (apex, role) = (&catalog.apex, role(setup, catalog));
+        let _written = writeln!(text, "zone \"{apex}\" {{ file \"{}\"; {role} }};", file.display());
     }
     let config = setup.write("named.conf", &text)?;
     let mut command = Command::new(program);
@@ -39,10 +51,7 @@ fn options(setup: &Setup) -> String {
         None if setup.keys.is_empty() => "none;".to_owned(),
         None => keys(setup),
     };
-    let refresh = match setup.primary {
-        Some(_) => "min-refresh-time 1; max-refresh-time 1; min-retry-time 1; max-retry-time 1; request-ixfr yes;",
-        None => "request-ixfr no;",
-    };
+    let refresh = if setup.primary.is_some() { "request-ixfr yes;" } else { "request-ixfr no;" };
     let mut text = format!(
         "options {{ directory \"{folder}\"; pid-file \"{folder}/named.pid\"; session-keyfile \"{folder}/session.key\";
  listen-on port {port} {{ {ip}; }}; listen-on-v6 {{ none; }}; recursion no;
@@ -70,6 +79,7 @@ fn options(setup: &Setup) -> String {
     if setup.keeps_changes {
         text.push_str(" max-journal-size unlimited; update-quota 4096;\n");
     }
+    text.push_str(&catalog(setup));
     let _written = write!(text, " {lines} }};\ncontrols {{ }};\n");
     text
 }
@@ -85,11 +95,35 @@ http own {{ endpoints {{ \"/dns-query\"; }}; listener-clients {connections_max};
     )
 }
 
+/// Transfers of many zones at once, and for a secondary the catalog that lists them.
+fn catalog(setup: &Setup) -> String {
+    let Some(apex) = &setup.catalog else { return String::new() };
+    let mut text = format!(
+        " transfers-in {TRANSFERS}; transfers-per-ns {TRANSFERS}; transfers-out {TRANSFERS}; serial-query-rate 5000;\n"
+    );
+    if let Some(primary) = primary(setup) {
+        let _written = writeln!(
+            text,
+            " catalog-zones {{ zone \"{apex}\" default-primaries {{ {primary} }}
+  in-memory yes min-update-interval 1; }};"
+        );
+    }
+    text
+}
+
+/// The primary of a secondary, with the key for transfers.
+fn primary(setup: &Setup) -> Option<String> {
+    let (primary, key) = (setup.primary?, setup.keys.first()?);
+    Some(format!("{} port {} key \"{}\";", primary.ip(), primary.port(), key.name))
+}
+
 /// Primary or secondary of the zone, and the permission to update it.
 fn role(setup: &Setup, zone: &ServedZone) -> String {
-    if let (Some(primary), Some(key)) = (setup.primary, setup.keys.first()) {
-        let (ip, port) = (primary.ip(), primary.port());
-        return format!("type secondary; primaries {{ {ip} port {port} key \"{}\"; }};", key.name);
+    if let Some(primary) = primary(setup) {
+        return format!(
+            "type secondary; primaries {{ {primary} }};
+ min-refresh-time 1; max-refresh-time 1; min-retry-time 1; max-retry-time 1;"
+        );
     }
     let updates = if !zone.update_policy.is_empty() {
         format!("update-policy {{\n    {}\n  }};", zone.update_policy.join("\n    "))

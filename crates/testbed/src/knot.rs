@@ -15,9 +15,21 @@ pub(super) fn command(program: &Path, setup: &Setup) -> Result<Command, PeerErro
     let mut text = server(setup);
     text.push_str(&access(setup));
     text.push_str(&template(setup));
+    let catalog = setup.write_catalog()?;
     for index in 0..setup.zones.len() {
+        // A secondary takes its zones from the catalog.
+        if setup.primary.is_some() && catalog.is_some() {
+            break;
+        }
         let file = setup.copy_zone(index)?;
         let _written = writeln!(text, "  - domain: \"{}\"\n    file: \"{}\"", setup.zones[index].apex, file.display());
+    }
+    if let Some((catalog, file)) = catalog {
+        let _written = writeln!(text, "  - domain: \"{}\"\n    file: \"{}\"", catalog.apex, file.display());
+        if setup.primary.is_some() {
+            text.push_str("    catalog-role: interpret\n    catalog-template: member\n");
+            text.push_str("    refresh-min-interval: 2\n    refresh-max-interval: 2\n");
+        }
     }
     text.push_str(&setup.lines);
     let config = setup.write("knot.conf", &text)?;
@@ -90,6 +102,7 @@ fn template(setup: &Setup) -> String {
     }
     text.push_str("template:\n  - id: default\n    semantic-checks: off\n");
     text.push_str(match setup.primary {
+        Some(_) if setup.catalog.is_some() => "    master: primary\n",
         Some(_) => "    master: primary\n    refresh-min-interval: 2\n    refresh-max-interval: 2\n",
         None => "    zonefile-sync: -1\n    zonefile-load: whole\n",
     });
@@ -103,6 +116,14 @@ fn template(setup: &Setup) -> String {
     }
     if setup.statistics.is_some() {
         text.push_str("    global-module: mod-stats/all\n");
+    }
+    if setup.primary.is_some() && setup.catalog.is_some() {
+        let transfers = if setup.keys.is_empty() { "" } else { "    acl: all\n" };
+        let _written = write!(
+            text,
+            "  - id: member\n    semantic-checks: off\n    master: primary\n    journal-content: none\n    \
+             zonefile-sync: -1\n    zonefile-load: none\n{transfers}"
+        );
     }
     text.push_str("zone:\n");
     text

@@ -4,6 +4,8 @@
 //! Each runs in its own folder. It is stopped when its [`Peer`] is dropped.
 #![forbid(unsafe_code)]
 
+// The catalog zone of a primary, and its changes.
+mod catalog;
 mod describe;
 mod error;
 mod kind;
@@ -33,6 +35,7 @@ pub mod peer_tree;
 // A server that answers each query with the query.
 pub mod echo;
 
+pub use catalog::{ZoneChange, change_catalog};
 pub use cluster::Cluster;
 pub use describe::version;
 pub use error::PeerError;
@@ -40,9 +43,9 @@ pub use kind::Kind;
 pub use launch::Launch;
 pub use nodes::{NodeAddresses, Nodes};
 pub use ports::{free_address, installed};
-pub use probe::answers_for;
+pub use probe::{answers_for, serves};
 pub use process::{Peer, output_end, spawn_into};
-pub use programs::Programs;
+pub use programs::{PROGRAM_VARIABLES, Programs};
 pub use setup::{Encryption, ServedZone, Setup, UpdateKey};
 
 use std::path::PathBuf;

@@ -4,15 +4,16 @@
 //!   init --> serve (node 1) --> for each other node: cluster add --> join --> serve --> zone add, key add
 //! ```
 
+use super::catalog::ZoneChange;
 use super::error::PeerError;
 use super::kind::Kind;
 use super::launch::Launch;
 use super::probe::answers_for;
 use super::process::{output_end, spawn_into, stop};
-use super::setup::{Setup, create_folder, replace_in_file};
+use super::setup::{ServedZone, Setup, create_folder, replace_in_file};
 use std::fs::File;
 use std::io::{self, Write};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -20,6 +21,10 @@ use wire::name::Name;
 
 /// Time limit for each step of starting a cluster.
 const STEP_MAX: Duration = Duration::from_secs(120);
+/// Time limit for a request to the API.
+const REQUEST_MAX: Duration = Duration::from_secs(900);
+/// Time limit for a connection to the API.
+const CONNECT_MAX: Duration = Duration::from_secs(1);
 /// Interval of the checks whether a step is done.
 const INTERVAL: Duration = Duration::from_millis(20);
 
@@ -131,15 +136,53 @@ impl Nodes {
 
     /// Adds the zones, and a key that may update and transfer them.
     fn add_data(&self, setup: &Setup) -> Result<(), PeerError> {
-        for zone in &setup.zones {
-            self.run(&self.folder, &["zone", "add", &format!("{}={}", zone.apex, zone.file.display())], "")?;
-        }
+        self.change_zones(&setup.zones, ZoneChange::Add).map_err(|error| PeerError::Start(Kind::Catamaran, error))?;
         if let Some(key) = setup.keys.first() {
             let file = setup.write("cluster/update.key", &key.bind_text())?;
             let words = ["key", "add", "--update", "--transfer", "--file", &file.display().to_string()];
             self.run(&self.folder, &words, "")?;
         }
         Ok(())
+    }
+
+    /// Adds zones or removes them, one request after the other, by the API of the first node that listens.
+    ///
+    /// # Errors
+    /// A file cannot be read, or the API does not respond or refuses a request. Earlier requests were executed.
+    pub fn change_zones(&self, zones: &[ServedZone], change: ZoneChange) -> io::Result<()> {
+        let does_listen = |node: &&Node| {
+            let api = node.addresses.api;
+            node.launch.inside(|| TcpStream::connect_timeout(&api, CONNECT_MAX)).is_ok()
+        };
+        let node = self.nodes.iter().find(does_listen).ok_or_else(|| io::Error::other("no node has a running API"))?;
+        let (api, token) = (node.addresses.api, std::fs::read_to_string(self.folder.join("api.token"))?);
+        let bearer = format!("Bearer {}", token.trim());
+        node.launch.inside(|| {
+            // The body of an error has the reason.
+            let config =
+                ureq::Agent::config_builder().timeout_global(Some(REQUEST_MAX)).http_status_as_error(false).build();
+            let agent = ureq::Agent::from(config);
+            for zone in zones {
+                let with_zone =
+                    |error: &dyn std::fmt::Display| io::Error::other(format!("zone {}: {error}", zone.apex));
+                let url = format!("http://{api}/v1/zone?zone={}", zone.apex);
+                let done = match change {
+                    ZoneChange::Add => {
+                        let file = std::fs::read_to_string(&zone.file).map_err(|error| with_zone(&error))?;
+                        let text = format!("$ORIGIN {}\n{file}", zone.apex);
+                        agent.post(&url).header("authorization", &bearer).send(&text)
+                    }
+                    ZoneChange::Remove => agent.delete(&url).header("authorization", &bearer).call(),
+                };
+                let mut response = done.map_err(|error| with_zone(&error))?;
+                let status = response.status();
+                if !status.is_success() {
+                    let text = response.body_mut().read_to_string().unwrap_or_default();
+                    return Err(with_zone(&format_args!("{status}: {}", text.trim())));
+                }
+            }
+            Ok(())
+        })
     }
 
     /// Runs a command on the machine of node 1.
@@ -170,15 +213,18 @@ impl Nodes {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// The leader's view of the cluster. `None` while there is no leader.
-    fn status(&self) -> Option<serde_json::Value> {
-        let text = self.run(&self.folder, &["cluster", "status", "--json", "--timeout", "2"], "").ok()?;
-        serde_json::from_str(&text).ok()
+    /// What the first node that knows it says about the cluster. Nodes may be gone, or cut off.
+    fn ask<T>(&self, answer: impl Fn(&serde_json::Value) -> Option<T>) -> Option<T> {
+        self.nodes.iter().find_map(|node| {
+            let api = node.addresses.api.to_string();
+            let words = ["cluster", "status", "--json", "--timeout", "2", "--api", &api];
+            let text = self.run_in(node.launch.namespace.as_deref(), &self.folder, &words, "").ok()?;
+            answer(&serde_json::from_str(&text).ok()?)
+        })
     }
 
     fn voters(&self) -> Option<usize> {
-        let status = self.status()?;
-        Some(status["members"].as_array()?.iter().filter(|member| member["voter"] == true).count())
+        self.ask(|status| Some(status["members"].as_array()?.iter().filter(|member| member["voter"] == true).count()))
     }
 
     fn wait_for(&mut self, what: &str, is_done: impl Fn(&Self) -> bool) -> Result<(), PeerError> {
@@ -197,8 +243,14 @@ impl Nodes {
     /// The index of the leader, from 0. `None` while there is none.
     #[must_use]
     pub fn leader(&self) -> Option<usize> {
-        let leader = self.status()?["leader"].as_u64()?;
+        let leader = self.ask(|status| status["leader"].as_u64().filter(|leader| *leader > 0))?;
         usize::try_from(leader).ok()?.checked_sub(1)
+    }
+
+    /// The address of a node for UDP and TCP, from 0.
+    #[must_use]
+    pub fn dns_address(&self, index: usize) -> Option<SocketAddr> {
+        self.nodes.get(index).map(|node| node.addresses.dns)
     }
 
     /// The number of nodes.

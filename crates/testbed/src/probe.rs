@@ -11,6 +11,8 @@ const ANSWER_MAX: Duration = Duration::from_millis(300);
 const ID: [u8; 2] = [0x4A, 0x11];
 /// Type and class of an SOA query.
 const SOA_IN: [u8; 4] = [0, 6, 0, 1];
+/// The RCODE of a server that cannot answer now (RFC 1035 4.1.1).
+const SERVFAIL: u8 = 2;
 /// A query that every server answers without asking others: `id.server. CH TXT`.
 const ID_SERVER: &[u8] = b"\x02id\x06server\0\0\x10\0\x03";
 /// Bytes of a header.
@@ -19,11 +21,20 @@ const HEADER_BYTES: usize = 12;
 /// Whether an SOA query gets NOERROR with an answer. To ask in a network namespace, use [`crate::Launch::inside`].
 #[must_use]
 pub fn answers_for(address: SocketAddr, apex: &Name) -> bool {
-    let query = query(&[apex.as_bytes(), &SOA_IN[..]].concat());
-    let response = over_udp(address, &query);
-    response.is_ok_and(|response| {
-        response.len() >= HEADER_BYTES && response[3] & 0x0F == 0 && (response[6], response[7]) != (0, 0)
-    })
+    ask_for(address, apex) == Some(true)
+}
+
+/// The same, for an apex in presentation format. `None` without a response, or with SERVFAIL: it may serve the zone.
+#[must_use]
+pub fn serves(address: SocketAddr, apex: &str) -> Option<bool> {
+    ask_for(address, &apex.parse().ok()?)
+}
+
+fn ask_for(address: SocketAddr, apex: &Name) -> Option<bool> {
+    let response = over_udp(address, &query(&[apex.as_bytes(), &SOA_IN[..]].concat())).ok()?;
+    let rcode = response.get(3)? & 0x0F;
+    let is_known = is_response(&response) && rcode != SERVFAIL;
+    is_known.then(|| rcode == 0 && (response[6], response[7]) != (0, 0))
 }
 
 /// Whether there is any response over UDP. A proxy has none without its backend.

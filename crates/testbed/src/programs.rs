@@ -6,6 +6,9 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+/// The environment variables that name programs or a folder of programs.
+pub const PROGRAM_VARIABLES: [&str; 3] = [super::peer_tree::VARIABLE, "CATAMARAN_BIN", "CATAMARAN_COREDNS"];
+
 /// The programs of servers: those that were set, otherwise the installed ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Programs(BTreeMap<Kind, PathBuf>);

@@ -1,5 +1,6 @@
 //! The settings of a server.
 
+use super::catalog;
 use super::error::PeerError;
 use super::kind::Kind;
 use super::launch::Launch;
@@ -80,6 +81,9 @@ pub struct Setup {
     /// Serve the zones as a secondary of this server, and allow anyone to transfer them. Requires a key. Only for BIND,
     /// Knot and NSD.
     pub primary: Option<SocketAddr>,
+    /// The apex of a catalog zone (RFC 9432), with its final dot. A primary serves a catalog of all its zones, and a
+    /// secondary takes its zones from there. Requires a key. Only for BIND and Knot.
+    pub catalog: Option<String>,
     /// The servers that answer its queries: required for dnsdist, HAProxy and Knot Resolver. Unbound forwards all
     /// queries to them, except those for its zones.
     pub backends: Vec<SocketAddr>,
@@ -115,6 +119,7 @@ impl Setup {
             zones,
             keys: Vec::new(),
             primary: None,
+            catalog: None,
             backends: Vec::new(),
             threads: Some(1),
             connections_max: CONNECTIONS_MAX,
@@ -159,6 +164,16 @@ impl Setup {
         Ok(path)
     }
 
+    /// The catalog zone and its file, if there is one. A secondary has no file yet.
+    pub(crate) fn write_catalog(&self) -> Result<Option<(ServedZone, PathBuf)>, PeerError> {
+        let Some(apex) = &self.catalog else { return Ok(None) };
+        let path = match self.primary {
+            Some(_) => self.folder.join("catalog"),
+            None => self.write("catalog", &catalog::text(apex, &self.zones))?,
+        };
+        Ok(Some((ServedZone::new(apex, &path), path)))
+    }
+
     /// Fails if a setting is used that this kind does not support.
     pub(crate) fn check(&self, kind: Kind) -> Result<(), PeerError> {
         let is_secondary = matches!(kind, Kind::Bind | Kind::Knot | Kind::Nsd);
@@ -171,6 +186,8 @@ impl Setup {
         for (is_wrong, setting) in [
             (self.primary.is_some() && !is_secondary, "primary"),
             (self.primary.is_some() && self.keys.is_empty(), "primary without a key"),
+            (self.catalog.is_some() && !matches!(kind, Kind::Bind | Kind::Knot), "catalog"),
+            (self.catalog.is_some() && self.keys.is_empty(), "catalog without a key"),
             (self.encryption.is_some() && !has_tls, "encryption"),
             (has_doh && kind == Kind::HaProxy, "doh"),
             (has_backends && !kind.takes_backends(), "backends"),

@@ -38,7 +38,7 @@ Examples:
   catamaran cluster status --json
 
 Every change needs a majority of the voters. A learner answers queries like other nodes, but has no vote. A joining node
-becomes a voter once it has caught up. The lag is in log entries. The last column is the day on which the node's
+becomes a voter once it has caught up. The lag is in log entries. `certificate` is the day on which the node's
 certificate expires. The node renews it when four months are left.";
 
 const ADD_EXAMPLES: &str = "\

@@ -172,7 +172,9 @@ fn check_texts(experiment: &Experiment) -> Result<(), Problem> {
     }
     for (index, event) in experiment.events.iter().enumerate() {
         let node = event.node.as_ref().map(|node| &node.0);
-        let texts = [("seconds", Some(&event.seconds.0)), ("action", Some(&event.action)), ("node", node)];
+        let zones = event.zones.as_ref().map(|zones| &zones.0);
+        let (seconds, action) = (Some(&event.seconds.0), Some(&event.action));
+        let texts = [("seconds", seconds), ("action", action), ("node", node), ("zones", zones)];
         for (key, text) in texts.into_iter().filter_map(|(key, text)| Some((key, text?))) {
             check_text(&["at", &index.to_string(), key], text, &known)?;
         }
@@ -200,6 +202,8 @@ fn texts(server: &Server) -> impl Iterator<Item = (&'static str, &str)> {
         ("transport", &server.transport),
         ("idle", &server.idle),
         ("primary", &server.primary),
+        ("hierarchy", &server.hierarchy),
+        ("catalog", &server.catalog),
     ];
     let texts = texts.into_iter().filter_map(|(key, text)| Some((key, text.as_deref()?)));
     let values = values.into_iter().filter_map(|(key, value)| Some((key, value.as_ref()?.0.as_str())));

@@ -2,7 +2,7 @@
 
 use super::problem::{Problem, hint};
 use super::variables::{FOLDER, SERVER_VARIABLES, substitute};
-use super::{Event, Experiment, Load, Node, Server, addresses, command};
+use super::{Event, Experiment, Load, Node, Resolved, Server, addresses, command};
 use crate::limits::{CELL_SECONDS_MAX, CELLS_MAX, CORES_MAX, CPU_CORES_MIN, NODES_MAX};
 use measure::Transport;
 use std::collections::BTreeMap;
@@ -13,10 +13,12 @@ use testbed::Kind;
 pub(crate) const KINDS: [Kind; 10] = Kind::ALL;
 /// Servers that can be a primary and its secondaries.
 const WITH_SECONDARIES: [Kind; 3] = [Kind::Bind, Kind::Knot, Kind::Nsd];
+/// Servers with catalogs of zones.
+const WITH_CATALOGS: [Kind; 2] = [Kind::Bind, Kind::Knot];
 /// The echo server, which is part of `catlab`.
 pub(crate) const ECHO: &str = "echo";
 /// Commands that measure.
-const LOADS: [&str; 2] = ["load", "replay"];
+const LOADS: [&str; 3] = ["load", "replay", command::HIERARCHY];
 
 /// Stands for a variable of a running server. It is an address with a port.
 const PLACEHOLDER: &str = "127.0.0.1:1";
@@ -49,17 +51,20 @@ pub(super) fn check_values(experiment: &Experiment) -> Result<(), Problem> {
         if let Some(links) = &experiment.links {
             links.shape(&values).map_err(|text| Problem::new(&["links"], text))?;
         }
+        // Servers start before values of [by.PARAMETER] are complete.
+        let mut complete = values.clone();
+        experiment.complete(&mut complete).map_err(|text| Problem::new(&["by"], text))?;
         for (index, event) in experiment.events.iter().enumerate() {
-            let checked = check_event(event, experiment, &values);
+            let checked = check_event(event, experiment, &complete);
             checked.map_err(|(key, text)| Problem::new(&["at", &index.to_string(), key], text))?;
         }
         for (index, server) in experiment.servers.iter().enumerate() {
             check_server(server, &values)
                 .map_err(|(key, text)| Problem::new(&["server", &index.to_string(), key], text))?;
         }
-        experiment.complete(&mut values).map_err(|text| Problem::new(&["by"], text))?;
         for (index, load) in experiment.loads.iter().enumerate() {
-            check_load(load, &values).map_err(|(key, text)| Problem::new(&["load", &index.to_string(), key], text))?;
+            check_load(load, &complete)
+                .map_err(|(key, text)| Problem::new(&["load", &index.to_string(), key], text))?;
         }
     }
     Ok(())
@@ -70,9 +75,19 @@ type KeyProblem = (&'static str, String);
 
 /// The time of an event, its action, and whether its node can exist.
 fn check_event(event: &Event, experiment: &Experiment, values: &BTreeMap<String, String>) -> Result<(), KeyProblem> {
-    let (seconds, action, node) = event.resolved(values)?;
+    let Resolved { seconds, action, node, zones } = event.resolved(values)?;
+    if zones.is_some() != action.is_of_zones() {
+        let text = if action.is_of_zones() { "write how many, as in zones = 100" } else { "remove `zones`" };
+        return Err((
+            "zones",
+            format!("`{}` changes {} zones; {text}", action.label(), if zones.is_some() { "no" } else { "some" }),
+        ));
+    }
     if action.is_of_links() && experiment.links.is_none() {
         return Err(("action", format!("`{}` needs links between loads and servers; add [links]", action.label())));
+    }
+    if action.is_of_zones() {
+        return check_change(event, experiment, values);
     }
     match node {
         Some(Node::Number(number)) => {
@@ -89,7 +104,9 @@ fn check_event(event: &Event, experiment: &Experiment, values: &BTreeMap<String,
         Some(Node::Same) => {
             let is_aimed_before = |other: &Event| {
                 let resolved = other.resolved(values);
-                let is_aimed = matches!(resolved, Ok((at, _, Some(Node::Leader | Node::Follower))) if at <= seconds);
+                let is_aimed = resolved.is_ok_and(|other| {
+                    matches!(other.node, Some(Node::Leader | Node::Follower)) && other.seconds <= seconds
+                });
                 is_aimed && other.server == event.server
             };
             if experiment.events.iter().any(is_aimed_before) {
@@ -99,6 +116,29 @@ fn check_event(event: &Event, experiment: &Experiment, values: &BTreeMap<String,
         }
         _ => Ok(()),
     }
+}
+
+/// Whether the zones of a server can change.
+fn check_change(event: &Event, experiment: &Experiment, values: &BTreeMap<String, String>) -> Result<(), KeyProblem> {
+    let Some(server) = experiment.servers.iter().find(|server| server.name == event.server) else { return Ok(()) };
+    let (name, kind) = (&server.name, substitute(&server.kind, values).map_err(|text| ("server", text))?);
+    if event.node.is_some() {
+        return Err(("node", "zones change on all nodes; remove `node`".into()));
+    }
+    if server.hierarchy.is_none() {
+        return Err(("server", format!("the server {name} has no `hierarchy` whose zones could change; add it")));
+    }
+    if kind == Kind::Catamaran.label() || kind == ECHO {
+        return Ok(());
+    }
+    let nodes = server.nodes.as_ref().and_then(|nodes| substitute(&nodes.0, values).ok()?.parse::<u32>().ok());
+    let has_secondary = nodes.is_some_and(|nodes| nodes > 1) && server.primary.is_none();
+    if server.catalog.is_none() || !has_secondary {
+        let text =
+            format!("the zones of {kind} change by a catalog and its secondaries; add `catalog` and `nodes = 2`");
+        return Err(("server", text));
+    }
+    Ok(())
 }
 
 fn check_server(server: &Server, values: &BTreeMap<String, String>) -> Result<(), KeyProblem> {
@@ -121,6 +161,7 @@ fn check_server(server: &Server, values: &BTreeMap<String, String>) -> Result<()
         }
     }
     check_backends(server, &kind, &in_cell("backends", &server.backends)?)?;
+    check_catalog(server, &kind)?;
     let number = |key, value: &Option<super::Value>, is_good: fn(&str) -> bool, want: &str| match value {
         Some(value) => {
             let value = in_cell(key, &value.0)?;
@@ -190,6 +231,22 @@ fn check_connections(
     Ok(())
 }
 
+/// Some kinds of servers have catalogs. Others take the key too, so that an experiment can compare them.
+fn check_catalog(server: &Server, kind: &str) -> Result<(), KeyProblem> {
+    let Some(catalog) = &server.catalog else { return Ok(()) };
+    if !catalog.ends_with('.') {
+        return Err(("catalog", format!("the apex `{catalog}` has no final dot; write `{catalog}.`")));
+    }
+    let has_catalogs = WITH_CATALOGS.iter().any(|known| known.label() == kind);
+    if !has_catalogs && kind != Kind::Catamaran.label() && kind != ECHO {
+        return Err(("catalog", format!("{kind} has no catalog here; remove `catalog`")));
+    }
+    if has_catalogs && !server.key {
+        return Err(("catalog", format!("{kind} changes and transfers its catalog with a key; add `key = true`")));
+    }
+    Ok(())
+}
+
 /// Some kinds of servers have backends instead of zones.
 fn check_backends(server: &Server, kind: &str, backends: &str) -> Result<(), KeyProblem> {
     let has_backends = !addresses(backends).map_err(|text| ("backends", text))?.is_empty();
@@ -198,8 +255,8 @@ fn check_backends(server: &Server, kind: &str, backends: &str) -> Result<(), Key
         if !has_backends {
             return Err(("kind", format!("{kind} needs servers behind it; write backends = \"{{NAME.address}}\"")));
         }
-        if !server.zones.is_empty() {
-            return Err(("zones", format!("{kind} serves no zones; its backends do: remove `zones`")));
+        if !server.zones.is_empty() || server.hierarchy.is_some() {
+            return Err(("zones", format!("{kind} serves no zones; its backends do: remove `zones` or `hierarchy`")));
         }
     } else if has_backends && !known.is_some_and(Kind::takes_backends) {
         return Err(("backends", format!("{kind} asks no other servers; remove `backends`")));
@@ -212,6 +269,9 @@ fn check_load(load: &Load, values: &BTreeMap<String, String>) -> Result<(), KeyP
     let words = command_words(&line).map_err(|text| ("run", text))?;
     if !LOADS.contains(&words[0].as_str()) {
         return Err(("run", format!("`catlab {}` is not a load; {}", words[0], hint(&words[0], LOADS))));
+    }
+    if words[0] == command::HIERARCHY && words.get(1).is_none_or(|word| word != "run") {
+        return Err(("run", "only `hierarchy run` is a load; write `run` after `hierarchy`".into()));
     }
     if command::has(&words, "--out") {
         return Err(("run", "the experiment chooses the folder of each run; remove --out".into()));

@@ -3,6 +3,9 @@
 /// How long `catlab load` runs without `--duration`, in seconds.
 const LOAD_SECONDS_DEFAULT: f64 = 10.0;
 
+/// The load that counts the upstream queries of a resolver.
+pub const HIERARCHY: &str = "hierarchy";
+
 /// Splits a command line into words, as a shell does. Variables must be replaced before.
 ///
 /// # Errors

@@ -8,6 +8,7 @@ mod problem;
 mod read;
 // Sizes, parameters and variables.
 pub mod command;
+mod event;
 mod links;
 mod matrix;
 mod sizes;
@@ -18,12 +19,12 @@ mod tests;
 
 pub(crate) use backends::addresses;
 pub(crate) use check_values::{ECHO, KINDS};
+pub use event::{Action, Event, Node, Resolved};
 pub use problem::DefinitionError;
 pub(crate) use problem::hint;
 pub use read::{built_in, built_in_names, built_in_text};
 pub use sizes::Size;
 
-use crate::limits::CELL_SECONDS_MAX;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -156,6 +157,11 @@ pub struct Server {
     /// Zones: apex and file. The file is relative to the folder of the experiment.
     #[serde(default)]
     pub zones: BTreeMap<String, String>,
+    /// A folder of `catlab zones`, relative to the folder of the experiment. All of its zones are served too.
+    pub hierarchy: Option<String>,
+    /// The apex of a catalog zone that lists its zones. Its secondaries take their zones from there. For `bind` and
+    /// `knot`.
+    pub catalog: Option<String>,
     /// The servers that answer its queries: addresses with ports, separated by commas. For `dnsdist`, `haproxy`,
     /// `knot-resolver` and `unbound`.
     #[serde(default)]
@@ -198,139 +204,6 @@ pub struct Load {
     pub run: String,
     /// The core that it is pinned to, from 0. If missing, it may use all cores.
     pub core: Option<Value>,
-}
-
-/// A fault at a time after the loads began. Texts may contain `{variables}`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Event {
-    /// Seconds after the loads began.
-    pub seconds: Value,
-    /// The name of a server.
-    pub server: String,
-    /// The node: `leader`, `follower`, `same`, or a number from 1. Without it, all nodes.
-    pub node: Option<Value>,
-    /// What happens to it, as in [`Action::ALL`].
-    pub action: String,
-}
-
-/// A node of a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Node {
-    /// The leader at the time of the event.
-    Leader,
-    /// The first node that runs and does not lead.
-    Follower,
-    /// The node that the last event with `leader` or `follower` was aimed at.
-    Same,
-    /// This one, from 1.
-    Number(u32),
-}
-
-impl std::str::FromStr for Node {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "leader" => Ok(Self::Leader),
-            "follower" => Ok(Self::Follower),
-            "same" => Ok(Self::Same),
-            _ => match text.parse() {
-                Ok(number) if number > 0 => Ok(Self::Number(number)),
-                _ => Err(format!("`{text}` is not a node; write leader, follower, same, or a number from 1")),
-            },
-        }
-    }
-}
-
-impl std::fmt::Display for Node {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Leader => f.write_str("leader"),
-            Self::Follower => f.write_str("follower"),
-            Self::Same => f.write_str("same"),
-            Self::Number(number) => number.fmt(f),
-        }
-    }
-}
-
-/// What an event does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Action {
-    /// Kills the process.
-    Kill,
-    /// Pauses the process, as SIGSTOP does.
-    Pause,
-    /// Resumes a paused process, as SIGCONT does.
-    Resume,
-    /// Restarts a killed process.
-    Restart,
-    /// Drops all packets from and to its machine. Needs links.
-    Cut,
-    /// Drops packets to its machine.
-    CutIn,
-    /// Drops packets from its machine.
-    CutOut,
-    /// Ends a cut.
-    Heal,
-}
-
-impl std::str::FromStr for Action {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let known = Self::ALL.map(Self::label);
-        let found = Self::ALL.into_iter().find(|action| action.label() == text);
-        found.ok_or_else(|| format!("there is no action `{text}`; {}", problem::hint(text, known)))
-    }
-}
-
-impl Event {
-    /// The time in seconds, the action and the node in a cell.
-    ///
-    /// # Errors
-    /// A text has an undefined variable, or is no time, action or node: the key and the reason.
-    pub fn resolved(
-        &self,
-        values: &BTreeMap<String, String>,
-    ) -> Result<(f64, Action, Option<Node>), (&'static str, String)> {
-        let text = |key, text: &str| variables::substitute(text, values).map_err(|reason| (key, reason));
-        let seconds = text("seconds", &self.seconds.0)?;
-        let in_cell = seconds.parse().ok().filter(|number| (0.0..=CELL_SECONDS_MAX as f64).contains(number));
-        let wrong = format!("`{seconds}` is not a time within a cell; write 0 to {CELL_SECONDS_MAX} seconds");
-        let seconds = in_cell.ok_or(("seconds", wrong))?;
-        let action = text("action", &self.action)?.parse().map_err(|reason| ("action", reason))?;
-        let node = self.node.as_ref().map(|node| text("node", &node.0)?.parse().map_err(|reason| ("node", reason)));
-        Ok((seconds, action, node.transpose()?))
-    }
-}
-
-impl Action {
-    /// All actions.
-    pub const ALL: [Self; 8] =
-        [Self::Kill, Self::Pause, Self::Resume, Self::Restart, Self::Cut, Self::CutIn, Self::CutOut, Self::Heal];
-
-    /// Whether it concerns the links of a machine.
-    #[must_use]
-    pub const fn is_of_links(self) -> bool {
-        matches!(self, Self::Cut | Self::CutIn | Self::CutOut | Self::Heal)
-    }
-
-    /// Its name in definitions.
-    #[must_use]
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Kill => "kill",
-            Self::Pause => "pause",
-            Self::Resume => "resume",
-            Self::Restart => "restart",
-            Self::Cut => "cut",
-            Self::CutIn => "cut-in",
-            Self::CutOut => "cut-out",
-            Self::Heal => "heal",
-        }
-    }
 }
 
 /// A claim about the results.

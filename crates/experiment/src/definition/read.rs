@@ -13,12 +13,17 @@ use toml::de::DeTable;
 use toml_keys::line_at;
 
 /// The built-in experiments: name and text.
-const BUILT_IN: [(&str, &str); 13] = [
+const BUILT_IN: [(&str, &str); 18] = [
     ("acks", include_str!("../../experiments/acks.toml")),
     ("all-tcp", include_str!("../../experiments/all-tcp.toml")),
     ("amortisation", include_str!("../../experiments/amortisation.toml")),
+    ("clients", include_str!("../../experiments/clients.toml")),
     ("cpu-quota", include_str!("../../experiments/cpu-quota.toml")),
+    ("dnssec-size", include_str!("../../experiments/dnssec-size.toml")),
     ("faults", include_str!("../../experiments/faults.toml")),
+    ("hierarchy", include_str!("../../experiments/hierarchy.toml")),
+    ("latency-spikes", include_str!("../../experiments/latency-spikes.toml")),
+    ("latency-stall", include_str!("../../experiments/latency-stall.toml")),
     ("mixed", include_str!("../../experiments/mixed.toml")),
     ("read-cost", include_str!("../../experiments/read-cost.toml")),
     ("read-rate", include_str!("../../experiments/read-rate.toml")),

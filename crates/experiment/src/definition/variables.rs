@@ -11,11 +11,12 @@ pub const FOLDER: &str = "folder";
 /// The variables of a running server NAME, for example `{NAME.address}`.
 /// - `address`: address and port of its transport; of node 1, if it has several.
 /// - `addresses`: those of all nodes, with commas between them.
+/// - `last`: that of the last node.
 /// - `plain`: address and port for UDP and TCP, for proxies in front of it.
 /// - `pid`: its process; that of node 1.
 /// - `key`: the file of its TSIG key, if it has one.
 /// - `ca`: the file with the CA of its certificate, if its transport needs one.
-pub const SERVER_VARIABLES: [&str; 6] = ["address", "addresses", "plain", "pid", "key", "ca"];
+pub const SERVER_VARIABLES: [&str; 7] = ["address", "addresses", "last", "plain", "pid", "key", "ca"];
 
 /// A part of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

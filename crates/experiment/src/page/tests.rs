@@ -115,6 +115,7 @@ fn fill(folder: &Path) {
                     node: None,
                     action: Action::Kill,
                     happened: repeat > 0,
+                    reason: None,
                 };
                 let parameters = [("server".to_owned(), server.to_owned()), ("cpu".into(), cpu.into())];
                 let result = CellResult {

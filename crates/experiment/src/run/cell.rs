@@ -8,13 +8,14 @@ use super::server::Server;
 use super::start::start;
 use super::{Options, figures, shell_line};
 use crate::definition::variables::FOLDER;
-use crate::definition::{Action, Event, Experiment, Node};
+use crate::definition::{Action, Event, Experiment, Resolved};
 use crate::limits::CELL_SECONDS_MAX;
 use crate::results::{Cell, CellResult, EventResult, Outcome, ServerResult};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use testbed::ZoneChange;
 
 /// Interval of the checks whether loads have exited and events are due.
 const INTERVAL: Duration = Duration::from_millis(10);
@@ -78,7 +79,7 @@ fn attempt(context: &Context<'_>, experiment: &Experiment, result: &mut CellResu
     for definition in &experiment.servers {
         context.check_stop()?;
         if let Some(address) = context.options.user_servers.addresses.get(&definition.name) {
-            let variables = ["address", "addresses", "plain"].map(|name| format!("{}.{name}", definition.name));
+            let variables = ["address", "addresses", "last", "plain"].map(|name| format!("{}.{name}", definition.name));
             values.extend(variables.map(|name| (name, address.to_string())));
             result.servers.push(ServerResult::external(&definition.name, *address));
             continue;
@@ -131,20 +132,18 @@ impl Context<'_> {
 
 /// An event of this cell.
 struct Planned<'a> {
-    seconds: f64,
     server: &'a str,
-    action: Action,
-    node: Option<Node>,
+    event: Resolved,
 }
 
 /// The events in order of time.
 fn planned<'a>(events: &'a [Event], values: &BTreeMap<String, String>) -> Result<Vec<Planned<'a>>, CellError> {
     let mut planned = Vec::new();
     for event in events {
-        let (seconds, action, node) = event.resolved(values).map_err(|(_, reason)| CellError::Failed(reason))?;
-        planned.push(Planned { seconds, server: &event.server, action, node });
+        let resolved = event.resolved(values).map_err(|(_, reason)| CellError::Failed(reason))?;
+        planned.push(Planned { server: &event.server, event: resolved });
     }
-    planned.sort_by(|one, other| one.seconds.total_cmp(&other.seconds));
+    planned.sort_by(|one, other| one.event.seconds.total_cmp(&other.event.seconds));
     Ok(planned)
 }
 
@@ -165,19 +164,21 @@ fn wait(
         if began.elapsed() > Duration::from_secs(CELL_SECONDS_MAX) {
             return Err(CellError::Failed(format!("the loads did not exit within {CELL_SECONDS_MAX} s")));
         }
-        while let Some(event) = events.next_if(|event| event.seconds <= began.elapsed().as_secs_f64()) {
-            let server = servers.iter_mut().find(|server| server.name() == event.server);
-            result.events.push(perform(event, server, began, context, hosts, marks));
+        while let Some(planned) = events.next_if(|planned| planned.event.seconds <= began.elapsed().as_secs_f64()) {
+            let server = servers.iter_mut().find(|server| server.name() == planned.server);
+            let done = perform(planned, server, began, context, hosts, marks);
+            result.events.push(done.clone());
+            context.check_stop()?;
+            if !done.happened {
+                return Err(did_not_happen(&done, began));
+            }
         }
         if let Some(reason) = servers.iter_mut().find_map(Server::exited) {
             return Err(CellError::Failed(reason));
         }
         std::thread::sleep(INTERVAL);
     }
-    for event in events {
-        let (server, action) = (event.server.to_owned(), event.action);
-        result.events.push(EventResult { seconds: event.seconds, server, node: None, action, happened: false });
-    }
+    result.events.extend(events.map(Planned::not_yet));
     if let Some(reason) = servers.iter_mut().find_map(Server::exited) {
         return Err(CellError::Failed(reason));
     }
@@ -187,41 +188,64 @@ fn wait(
     }
     match result.events.iter().find(|event| !event.happened) {
         None => Ok(()),
-        Some(event) => {
-            let (action, server) = (event.action.label(), &event.server);
-            let (at, total) = (event.seconds, began.elapsed().as_secs_f64());
-            let reason = format!("did not happen; the loads ran for {total:.1} s");
-            Err(CellError::Failed(format!("the event `{action}` of the server {server} at {at:.1} s {reason}")))
+        Some(event) => Err(did_not_happen(event, began)),
+    }
+}
+
+/// The error of an event that had no effect.
+fn did_not_happen(event: &EventResult, began: Instant) -> CellError {
+    let EventResult { seconds, server, action, reason, .. } = event;
+    let (action, total) = (action.label(), began.elapsed().as_secs_f64());
+    let why = reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    let text = format!("the event `{action}` of the server {server} at {seconds:.1} s did not happen{why}");
+    CellError::Failed(format!("{text}; the loads ran for {total:.1} s"))
+}
+
+impl Planned<'_> {
+    /// The event, as one that did not happen.
+    fn not_yet(&self) -> EventResult {
+        EventResult {
+            seconds: self.event.seconds,
+            server: self.server.to_owned(),
+            node: None,
+            action: self.event.action,
+            happened: false,
+            reason: None,
         }
     }
 }
 
 /// Performs an event.
 fn perform(
-    event: &Planned<'_>,
+    planned: &Planned<'_>,
     server: Option<&mut Server>,
     began: Instant,
     context: &Context<'_>,
     hosts: &Hosts,
     marks: &Marks,
 ) -> EventResult {
-    let mut done = EventResult {
-        seconds: event.seconds,
-        server: event.server.to_owned(),
-        node: None,
-        action: event.action,
-        happened: false,
-    };
+    let (mut done, Resolved { action, node, zones, .. }) = (planned.not_yet(), planned.event);
     // Finding the leader takes a moment.
-    let Some((server, target)) = server.and_then(|server| server.target(event.node).map(|target| (server, target)))
-    else {
+    let Some((server, target)) = server.and_then(|server| server.target(node).map(|target| (server, target))) else {
         return done;
     };
     done.node = target.node();
     done.seconds = began.elapsed().as_secs_f64();
+    // Without zones to change, nothing happens that a chart could show.
+    if zones == Some(0) {
+        done.happened = true;
+        return done;
+    }
     // Before the event, because observing its effect takes a moment too.
-    marks.add(&done.server, done.node, event.action);
-    done.happened = server.act(event.action, &target, context, hosts);
+    marks.add(&done.server, done.node, action);
+    let change = if action == Action::AddZones { ZoneChange::Add } else { ZoneChange::Remove };
+    match zones {
+        Some(count) => {
+            let changed = server.change_zones(change, count, &|| context.options.is_stopped());
+            (done.happened, done.reason) = (changed.is_ok(), changed.err());
+        }
+        None => done.happened = server.act(action, &target, context, hosts),
+    }
     done
 }
 

@@ -6,6 +6,9 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+/// The results of `catlab hierarchy run`.
+const HIERARCHY_REPORT: &str = "report.json";
+
 /// The figures of a run by name, and the reasons of its verdict.
 pub(super) struct Figures {
     pub(super) values: BTreeMap<String, f64>,
@@ -17,15 +20,22 @@ pub(super) struct Figures {
 /// # Errors
 /// It has no results.
 pub(super) fn read(folder: &Path) -> Result<Figures, String> {
-    let run = report::folder::read(folder).map_err(|error| error.to_string())?;
-    let path = folder.join("summary.json");
-    let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let summary: Value = serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
     let mut values = BTreeMap::new();
-    flatten("", &summary, &mut values);
+    let report = folder.join(HIERARCHY_REPORT);
+    if report.exists() {
+        flatten("", &json(&report)?, &mut values);
+        return Ok(Figures { values, reasons: Vec::new() });
+    }
+    let run = report::folder::read(folder).map_err(|error| error.to_string())?;
+    flatten("", &json(&folder.join("summary.json"))?, &mut values);
     values.extend(main_figures(&run));
     values.extend(super::phases::figures(&run.recording));
     Ok(Figures { values, reasons: run.reasons_invalid().to_vec() })
+}
+
+fn json(path: &Path) -> Result<Value, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// The figures that claims use most often.

@@ -9,7 +9,11 @@ use crate::definition::{Load as Definition, command};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
+use std::time::Duration;
 use testbed::{Launch, output_end, spawn_into};
+
+/// Time limit for a load to exit after SIGTERM.
+const END_MAX: Duration = Duration::from_secs(10);
 
 /// A running load. It is killed on drop.
 pub(super) struct Load {
@@ -39,15 +43,18 @@ impl Load {
             |reason: String| CellError::Failed(format!("cannot start the {}: {reason}", label(&definition.name)));
         let line = substitute(&definition.run, values).map_err(failed)?;
         let mut words = command::words(&line).map_err(failed)?;
-        words.extend(["--out".to_owned(), context.cell_folder.join(&run).display().to_string()]);
-        if let Some(marks) = marks {
-            words.extend(["--marks".to_owned(), marks.display().to_string()]);
+        let mut options = vec!["--out".to_owned(), context.cell_folder.join(&run).display().to_string()];
+        if let Some(marks) = marks.filter(|_| words[0] != command::HIERARCHY) {
+            options.extend(["--marks".to_owned(), marks.display().to_string()]);
         }
+        // Words after `--` are those of another program.
+        let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
+        words.splice(end..end, options);
         let core_text = definition.core.as_ref().map(|core| substitute(&core.0, values)).transpose().map_err(failed)?;
         let parse = |text: String| text.parse().map_err(|_| failed(format!("`{text}` is not a core")));
         let launch = Launch {
             core: core(core_text.map(parse).transpose()?)?,
-            environment: vec![(process::VARIABLE.to_owned(), context.record.mark(&run))],
+            environment: process::environment(context.record.mark(&run)),
             namespace: hosts.of_loads(),
             has_own_group: true,
             ..Launch::default()
@@ -75,9 +82,14 @@ impl Load {
 
     /// The reason why it has no results, after it exited.
     pub(super) fn error(&self) -> Option<String> {
-        // With exit code 1 the run is INVALID or answers were wrong. It has results.
+        // With exit code 1 the run is INVALID or answers were wrong. It has results. `hierarchy` exits with the code of
+        // another program.
         let status = self.status?;
-        let has_results = matches!(status.code(), Some(0 | 1));
+        let has_results = match status.code() {
+            Some(0) => true,
+            Some(1) => self.words[0] != command::HIERARCHY,
+            _ => false,
+        };
         let label = label(&self.name);
         (!has_results)
             .then(|| format!("the {label} failed with {status}; its output ends:\n{}", output_end(&self.output)))
@@ -92,6 +104,11 @@ fn label(name: &str) -> String {
 impl Drop for Load {
     fn drop(&mut self) {
         if self.is_running() {
+            // It removes its network namespaces first.
+            if self.words[0] == command::HIERARCHY {
+                process::terminate(self.child.id());
+                process::wait_until(END_MAX, || !self.is_running());
+            }
             let _killed = self.child.kill();
             let _ended = self.child.wait();
         }

@@ -29,7 +29,8 @@ impl Marks {
     pub(super) fn add(&self, server: &str, node: Option<usize>, action: Action) {
         let Some(path) = self.path() else { return };
         let node = node.map(|node| format!(" node {node}")).unwrap_or_default();
-        let line = format!("fault {} {server}{node}\n", action.label());
+        let kind = if action.is_of_zones() { "update" } else { "fault" };
+        let line = format!("{kind} {} {server}{node}\n", action.label());
         let _written = File::options().append(true).open(path).and_then(|mut file| file.write_all(line.as_bytes()));
     }
 }

@@ -18,6 +18,7 @@ mod marks;
 mod phases;
 mod server;
 mod start;
+mod zones;
 // Input files.
 mod prepare;
 
@@ -276,7 +277,7 @@ mod tests {
             ("reads = 10000", "reads = 9000"),
             ("nodes = 5", "nodes = 3"),
             ("--timeout 1s", "--timeout 2s"),
-            ("\"{begin}\"", "\"{begin}.5\""),
+            ("\"{begin}\"", "\"{begin}5\""),
             ("--zones 1001", "--zones 1002"),
             ("cut = \"heal\"", "cut = \"resume\""),
         ] {

@@ -14,7 +14,9 @@ const SAME_SECONDS: f64 = 0.5;
 /// - `phase1.first_share`: share of the queries with a right answer, in the second of the event and the next one;
 /// - `phase1.share`: in all later seconds of the phase;
 /// - `phase1.worst_share`: in the worst of these later seconds;
-/// - `phase1.rate`: right answers per second in them.
+/// - `phase1.rate`: right answers per second in them;
+/// - `phase1.max_us`: the highest latency in them, in microseconds;
+/// - `phase1.first_max_us`: the same in the second of the event and the next one.
 ///
 /// An answer is right unless the load expects another one. Phase 0 has no event, and none of its seconds is left out.
 /// Empty without events.
@@ -43,6 +45,8 @@ pub(super) fn figures(recording: &Recording) -> BTreeMap<String, f64> {
             figures.extend(value.map(|value| (format!("phase{phase}.{name}"), value)));
         };
         add("first_share", share(first));
+        add("first_max_us", max_us(first));
+        add("max_us", max_us(later));
         add("share", share(later));
         add("worst_share", later.iter().filter_map(|row| share(&[row])).min_by(f64::total_cmp));
         let seconds: f64 = later.iter().map(|row| row.span_seconds).sum();
@@ -54,6 +58,12 @@ pub(super) fn figures(recording: &Recording) -> BTreeMap<String, f64> {
 
 fn row_end(row: &Row) -> f64 {
     row.start_seconds + row.span_seconds
+}
+
+/// The highest latency, in microseconds.
+fn max_us(rows: &[&Row]) -> Option<f64> {
+    let answered = rows.iter().filter(|row| !row.latency.is_empty());
+    answered.map(|row| row.latency.max()).max().map(|max_ns| max_ns as f64 / 1e3)
 }
 
 /// Share of the queries with a right answer.
@@ -103,6 +113,28 @@ mod tests {
             ("phase2.worst_share", 1.0),
         ];
         assert_eq!(found, expected.map(|(name, value)| (name.to_owned(), value)).into());
+    }
+
+    #[test]
+    fn the_highest_latency_of_a_phase_is_found() {
+        let mut recording = Recording::new(SystemTime::UNIX_EPOCH, Duration::from_secs(1));
+        recording.events = vec![Event { at: 1.5, kind: "fault".into(), text: String::new() }];
+        recording.rows = [3, 100, 4, 5, 1]
+            .into_iter()
+            .zip(0..)
+            .map(|(latency_us, second)| Row {
+                start_seconds: f64::from(second),
+                span_seconds: 1.0,
+                sent: 1,
+                answered: 1,
+                latency: measure::Distribution::of([(latency_us * 1_000, 1)]),
+                ..Row::default()
+            })
+            .collect();
+        let found = figures(&recording);
+        let of = |name: &str| found[name].round();
+        assert_eq!([of("phase0.max_us"), of("phase1.first_max_us"), of("phase1.max_us")], [3.0, 100.0, 5.0]);
+        assert!(!found.contains_key("phase0.first_max_us"));
     }
 
     #[test]

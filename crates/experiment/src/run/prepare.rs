@@ -53,7 +53,7 @@ pub(super) fn prepare(
 
 /// Runs one command. Returns `false` if the user stopped it.
 fn run_one(words: &[String], options: &Options<'_>, folder: &Path, record: &Record) -> Result<bool, String> {
-    let environment = vec![(process::VARIABLE.to_owned(), record.mark("prepare"))];
+    let environment = process::environment(record.mark("prepare"));
     let launch = Launch { environment, has_own_group: true, ..Launch::default() };
     let mut inner = Command::new(&options.catlab);
     inner.args(words);

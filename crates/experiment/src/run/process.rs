@@ -16,6 +16,24 @@ const END_MAX: Duration = Duration::from_secs(10);
 /// Interval of the checks in [`wait_until`].
 const INTERVAL: Duration = Duration::from_millis(10);
 
+/// The environment of a command of `catlab` with this mark. It runs in another folder, so paths of programs are
+/// absolute.
+pub(super) fn environment(mark: String) -> Vec<(String, String)> {
+    let mut environment = vec![(VARIABLE.to_owned(), mark)];
+    for name in testbed::PROGRAM_VARIABLES {
+        let path = std::env::var_os(name).and_then(|path| std::path::absolute(path).ok());
+        environment.extend(path.map(|path| (name.to_owned(), path.to_string_lossy().into_owned())));
+    }
+    environment
+}
+
+/// Asks a process to exit.
+pub(super) fn terminate(pid: u32) {
+    if let Ok(pid) = i32::try_from(pid) {
+        let _sent = kill(Pid::from_raw(pid), Signal::SIGTERM);
+    }
+}
+
 /// A process, with its start time because process IDs are reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Identity {

@@ -3,15 +3,17 @@
 use super::cell::Context;
 use super::hosts::Hosts;
 use super::process::{self, Identity, Process};
+use super::zones::Zones;
 use crate::definition::{Action, Node};
 use crate::results::ServerResult;
 use nix::sys::signal::Signal;
 use std::collections::BTreeMap;
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::time::Duration;
-use testbed::{Nodes, Peer, spawn_into};
+use testbed::{Nodes, Peer, ZoneChange, spawn_into};
 
 /// Time limit for a signal to take effect.
 const EVENT_MAX: Duration = Duration::from_secs(2);
@@ -28,6 +30,7 @@ pub(super) struct Server {
     /// The command line of each node.
     pub(super) commands: Vec<Vec<String>>,
     program: Program,
+    zones: Zones,
     mark: String,
     nodes: Vec<NodeProcess>,
     /// The node that the last event with `leader` or `follower` was aimed at.
@@ -96,14 +99,14 @@ impl Server {
         result: ServerResult,
         variables: BTreeMap<&'static str, String>,
         commands: Vec<Vec<String>>,
-        program: Program,
+        (program, zones): (Program, Zones),
         mark: String,
         roots: Vec<(Identity, Option<usize>)>,
     ) -> Self {
         let roots = roots.into_iter();
         let nodes = roots.map(|(root, machine)| NodeProcess { root, is_killed: false, machine }).collect();
         let (last, cpu_killed, cpu_before, memory_bytes) = (None, 0.0, 0.0, 0);
-        Self { result, variables, commands, program, mark, nodes, last, cpu_killed, cpu_before, memory_bytes }
+        Self { result, variables, commands, program, zones, mark, nodes, last, cpu_killed, cpu_before, memory_bytes }
     }
 
     /// Its name.
@@ -174,7 +177,21 @@ impl Server {
                 let machines: Option<Vec<usize>> = indices.iter().map(|index| self.nodes[*index].machine).collect();
                 machines.is_some_and(|machines| hosts.act(&machines, action))
             }
+            Action::RemoveZones | Action::AddZones => false,
         }
+    }
+
+    /// Removes zones or adds them again.
+    ///
+    /// # Errors
+    /// The zones did not change: the reason.
+    pub(super) fn change_zones(
+        &mut self,
+        change: ZoneChange,
+        count: usize,
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<(), String> {
+        self.zones.change(&self.program, change, count, is_stopped)
     }
 
     /// The index of a node.
@@ -261,6 +278,15 @@ impl Program {
             Self::Peers(peers) => peers.iter().map(Peer::pid).collect(),
             Self::Nodes(nodes) => (0..nodes.count()).map(|index| nodes.pid(index)).collect(),
             Self::Echo(echo) => vec![echo.child.id()],
+        }
+    }
+
+    /// The address of its last node, for UDP and TCP. An echo has no zones to ask for.
+    pub(super) fn last_address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Peers(peers) => peers.last().map(|peer| peer.address),
+            Self::Nodes(nodes) => nodes.dns_address(nodes.count().checked_sub(1)?),
+            Self::Echo(_) => None,
         }
     }
 

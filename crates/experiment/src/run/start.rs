@@ -5,10 +5,12 @@ use super::cgroup;
 use super::hosts::{Host, Hosts};
 use super::process::{self, Identity};
 use super::server::{Echo, Program, Server};
+use super::zones::Zones;
 use crate::definition::variables::substitute;
 use crate::definition::{ECHO, KINDS, Server as Definition, Value, addresses};
 use crate::results::ServerResult;
 use measure::Transport;
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -102,6 +104,8 @@ pub(super) fn start(
         Some(Kind::Catamaran) => {
             let has_threads = definition.threads.is_some() || definition.core.is_some();
             setup.threads = setup.threads.filter(|_| has_threads);
+            // It has no catalogs. Events change its zones by its API.
+            setup.catalog = None;
             start_nodes(&setup, transport, &of_nodes).map_err(cannot_start)?
         }
         Some(kind) => start_peers(kind, &setup, transport, &of_nodes).map_err(cannot_start)?,
@@ -116,19 +120,21 @@ pub(super) fn start(
         roots.push((root, host.machine));
     }
     let (version, configuration) = (started.version, started.configuration);
+    let zones = Zones::new(setup.clone(), definition.zones.len());
     let result = ServerResult { name: definition.name.clone(), kind, version, configuration };
     let file = |path: &Path| path.display().to_string();
     let addresses: Vec<_> = started.addresses.iter().map(SocketAddr::to_string).collect();
     let variables = [
         ("address", addresses.first().cloned()),
         ("addresses", Some(addresses.join(","))),
+        ("last", addresses.last().cloned()),
         ("plain", Some(setup.address.to_string())),
         ("pid", roots.first().map(|(root, _)| root.pid.to_string())),
         ("key", definition.key.then(|| file(&key_file(&setup)))),
         ("ca", transport.is_encrypted().then(|| file(&authority))),
     ];
     let variables = variables.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
-    Ok(Server::new(result, variables, started.commands, started.program, mark, roots))
+    Ok(Server::new(result, variables, started.commands, (started.program, zones), mark, roots))
 }
 
 /// The settings. Nothing has started yet, but the key has its file.
@@ -141,10 +147,15 @@ fn setup(context: &Context<'_>, texts: &Texts<'_>, host: &Host, mark: &str) -> R
         namespace: host.namespace.clone(),
         has_own_group: true,
     };
-    let zones = definition.zones.iter().map(|(apex, file)| {
+    let mut zones = Vec::new();
+    for (apex, file) in &definition.zones {
         // An absolute path stays as it is.
-        Ok(ServedZone::new(texts.text(apex)?, context.folder.join(texts.text(file)?)))
-    });
+        zones.push(ServedZone::new(texts.text(apex)?, context.folder.join(texts.text(file)?)));
+    }
+    if let Some(folder) = &definition.hierarchy {
+        let folder = context.folder.join(texts.text(folder)?);
+        zones.extend(hierarchy_zones(&folder).map_err(|reason| texts.failed(reason))?);
+    }
     // More threads than cores would only compete with each other.
     let cores = match definition.core {
         Some(_) => 1,
@@ -158,11 +169,12 @@ fn setup(context: &Context<'_>, texts: &Texts<'_>, host: &Host, mark: &str) -> R
         threads: Some(texts.number(definition.threads.as_ref())?.unwrap_or(cores)),
         idle_s: idle.and_then(|idle| u32::try_from(idle.as_secs()).ok()),
         primary: texts.parsed(definition.primary.as_deref())?,
+        catalog: definition.catalog.as_deref().map(|apex| texts.text(apex)).transpose()?,
         lines: texts.text(&definition.lines)?,
         backends: addresses(&texts.text(&definition.backends)?).map_err(|reason| texts.failed(reason))?,
         launch,
         programs: context.options.user_servers.programs.clone(),
-        ..Setup::new(folder, address, zones.collect::<Result<_, CellError>>()?)
+        ..Setup::new(folder, address, zones)
     };
     if let Some(connections) = texts.number(definition.connections.as_ref())? {
         setup.connections_max = connections;
@@ -174,6 +186,28 @@ fn setup(context: &Context<'_>, texts: &Texts<'_>, host: &Host, mark: &str) -> R
         setup.keys.push(key);
     }
     Ok(setup)
+}
+
+/// The zones of a folder of `catlab zones`.
+fn hierarchy_zones(folder: &Path) -> Result<Vec<ServedZone>, String> {
+    let path = folder.join("hierarchy.json");
+    let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let text = std::fs::read_to_string(&path).map_err(|error| wrong(&error))?;
+    let index: Hierarchy = serde_json::from_str(&text).map_err(|error| wrong(&error))?;
+    Ok(index.zones.into_iter().map(|zone| ServedZone::new(zone.name, folder.join(zone.file))).collect())
+}
+
+/// The part of `hierarchy.json` that a server needs.
+#[derive(Deserialize)]
+struct Hierarchy {
+    zones: Vec<HierarchyZone>,
+}
+
+/// A zone of a hierarchy.
+#[derive(Deserialize)]
+struct HierarchyZone {
+    name: String,
+    file: PathBuf,
 }
 
 /// The file of the TSIG key, in the format of `nsupdate -k`.
@@ -314,10 +348,10 @@ fn start_echo(catlab: &Path, setup: &Setup, transport: Transport, host: &Host) -
     if !is_over || !matches!(echo.child.try_wait(), Ok(None)) {
         return Err(format!("it does not answer; its output ends:\n{}", testbed::output_end(&echo.output)));
     }
-    let words = std::iter::once(inner.get_program()).chain(inner.get_args());
+    let words = inner.get_args().map(|word| word.to_string_lossy().into_owned());
     Ok(Started {
         addresses: vec![address],
-        commands: vec![words.map(|word| word.to_string_lossy().into_owned()).collect()],
+        commands: vec![std::iter::once("catlab".to_owned()).chain(words).collect()],
         version: testbed::version(catlab, "--version"),
         configuration: String::new(),
         program: Program::Echo(echo),

@@ -74,7 +74,7 @@ pub(crate) struct QueryArguments {
     /// Set DO, to request signatures.
     #[arg(long, conflicts_with_all = UPDATING)]
     dnssec_ok: bool,
-    /// Send a DNS cookie with each query over UDP.
+    /// Send a client cookie with each query. Over UDP, also send the server's cookie once it is known.
     #[arg(long, conflicts_with_all = UPDATING)]
     cookie: bool,
     /// Send this EDNS client subnet with each query (RFC 7871).

@@ -21,7 +21,8 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab capacity --server 127.0.0.1:5300 --queries queries.txt --from 10000 --try-for 10s --repeats 8 --out capacity
 
 Doubles the rate from --from until the objective is missed, then halves the bracket until it is as narrow as
---precision. Repeats this --repeats times. The result is the median, with the lowest and highest repeat as its interval.
+--precision. Repeats this --repeats times. The result is the median. Its interval reaches from the lowest to the
+highest end of all brackets.
 If this tool reaches its limit first, the printed rate is a lower bound. A try is repeated if it is INVALID, or if only
 the send lag of this tool misses the objective. It never counts against the server. --lag-limit sets the largest send
 lag of a valid try. The search ends after about --within, 90 s by default.

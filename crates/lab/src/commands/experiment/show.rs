@@ -101,7 +101,8 @@ fn text_of(experiment: &Experiment, plan: &Plan, user_servers: &UserServers) -> 
     section("Loads of each cell", experiment.loads.iter().map(|load| command(&load.run)).collect());
     let events = experiment.events.iter().map(|event| {
         let node = event.node.as_ref().map(|node| format!(" node {}", node.0)).unwrap_or_default();
-        let line = format!("after {} s: {} {}{node}", event.seconds.0, event.action, event.server);
+        let zones = event.zones.as_ref().map(|zones| format!(" ({} zones)", zones.0)).unwrap_or_default();
+        let line = format!("after {} s: {} {}{node}{zones}", event.seconds.0, event.action, event.server);
         substitute_known(&line, &values)
     });
     section("Events", events.collect());
@@ -115,7 +116,11 @@ fn server_line(server: &Server) -> String {
     let settings = settings.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?.0.as_str())));
     let memory = server.memory.as_deref().map(|memory| ("memory", memory));
     let zones = server.zones.iter().map(|(apex, file)| format!(", zone {apex} from {file}"));
-    let settings = settings.chain(memory).map(|(name, value)| format!(", {name} {value}"));
+    let texts = [("hierarchy", &server.hierarchy), ("catalog", &server.catalog), ("transport", &server.transport)];
+    let texts = texts.into_iter().filter_map(|(name, text)| Some((name, text.as_deref()?)));
+    let nodes = server.nodes.as_ref().map(|nodes| ("nodes", nodes.0.as_str()));
+    let settings = nodes.into_iter().chain(settings).chain(memory).chain(texts);
+    let settings = settings.map(|(name, value)| format!(", {name} {value}"));
     format!("{}: {}{}", server.name, server.kind, settings.chain(zones).collect::<String>())
 }
 

@@ -73,8 +73,9 @@ pub(super) struct QuestionTotals {
     pub(super) all: Vec<QuestionResult>,
 }
 
-/// Reads questions: a name and an optional type per line. The default type is A. `;` and `#` begin comments.
-pub(super) fn read(path: &Path) -> Result<Vec<Question>, Box<dyn Error>> {
+/// Reads questions: a name and an optional type per line. The default type is A. `;` and `#` begin comments. All are
+/// asked once in each round.
+pub(super) fn read(path: &Path, rounds: u16) -> Result<Vec<Question>, Box<dyn Error>> {
     let with_path = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let bytes = std::fs::metadata(path).map_err(|error| with_path(&error))?.len();
     if bytes > QUESTIONS_BYTES_MAX {
@@ -82,11 +83,14 @@ pub(super) fn read(path: &Path) -> Result<Vec<Question>, Box<dyn Error>> {
     }
     let text = std::fs::read_to_string(path).map_err(|error| with_path(&error))?;
     let questions = parse(&text).map_err(|error| with_path(&error))?;
-    match questions.len() {
-        0 => Err(with_path(&"no questions; write `www.example.com A` in a line").into()),
-        1..=RESOLVER_QUESTIONS_MAX => Ok(questions),
-        count => Err(with_path(&format_args!("{count} questions; the limit is {RESOLVER_QUESTIONS_MAX}")).into()),
+    let count = questions.len().saturating_mul(rounds.into());
+    if count > RESOLVER_QUESTIONS_MAX {
+        return Err(with_path(&format_args!("{count} questions; the limit is {RESOLVER_QUESTIONS_MAX}")).into());
     }
+    if questions.is_empty() {
+        return Err(with_path(&"no questions; write `www.example.com A` in a line").into());
+    }
+    Ok((0..rounds).flat_map(|_| questions.iter().cloned()).collect())
 }
 
 fn parse(text: &str) -> Result<Vec<Question>, String> {

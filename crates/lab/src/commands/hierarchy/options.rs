@@ -13,6 +13,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab hierarchy run tree -- dig @198.41.0.4 www.z35.t3 A
   catlab hierarchy run tree --resolver unbound -- dig @127.0.0.1 www.z35.t3 A
   catlab hierarchy run tree --resolver bind --ask tree/queries.txt --out run1
+  catlab hierarchy run tree --resolver bind --ask tree/queries.txt --rounds 2 --out run2
   catlab hierarchy run zones --resolver unbound --compare upstream.pcap.xz
   catlab hierarchy run tree --backend nsd --resolver unbound -- dig @127.0.0.1 www.z35.t3 A
   catlab hierarchy profile unbound --minimisation off --out unbound
@@ -46,6 +47,15 @@ pub(crate) struct RunArguments {
     /// Ask the resolver each question of this file (`NAME TYPE` lines) in turn, and count its upstream queries.
     #[arg(long, value_name = "FILE", requires = "resolver")]
     pub(super) ask: Option<PathBuf>,
+    /// Ask all questions this often. From the second time on, answers may come from the cache of the resolver.
+    #[arg(
+        long,
+        value_name = "COUNT",
+        default_value_t = 1,
+        requires = "ask",
+        value_parser = clap::value_parser!(u16).range(1..)
+    )]
+    pub(super) rounds: u16,
     /// Ask the resolver each question that servers answered in this trace. Compare the RCODE and the answer section as
     /// sets without TTLs. Without a program, exit with 1 if an answer differs. May be given several times.
     #[arg(long, value_name = "TRACE", requires = "resolver", conflicts_with = "ask")]

@@ -34,7 +34,7 @@ pub(super) fn run(arguments: &RunArguments, stops: &dyn Fn() -> u8) -> Result<Ex
     check(arguments)?;
     let mut comparison = Comparison::new(arguments)?;
     let questions = match (&arguments.ask, &comparison) {
-        (Some(path), _) => Some(ask::read(path)?),
+        (Some(path), _) => Some(ask::read(path, arguments.rounds)?),
         (None, comparison) => comparison.as_ref().map(Comparison::questions),
     };
     let out = OutputFiles::new(arguments)?;

@@ -7,6 +7,7 @@ mod marks;
 mod merge;
 mod print_report;
 mod sign;
+mod sign_rsa;
 mod synth;
 
 use clap::Subcommand;
@@ -27,6 +28,9 @@ pub(crate) enum Zones {
     /// Sign all zones of a hierarchy with a new key.
     #[command(after_help = sign::EXAMPLES)]
     Sign(sign::SignArguments),
+    /// Sign one zone with RSA keys of several sizes.
+    #[command(after_help = sign_rsa::EXAMPLES)]
+    SignRsa(sign_rsa::SignRsaArguments),
     /// Generate a synthetic hierarchy of any size.
     #[command(after_help = synth::EXAMPLES)]
     Synth(synth::SynthArguments),
@@ -37,6 +41,7 @@ pub(crate) fn main(zones: &Zones, stops: &dyn Fn() -> u8) -> ExitCode {
     let (command, done) = match zones {
         Zones::Harvest(arguments) => ("harvest", harvest::harvest(arguments, stops)),
         Zones::Sign(arguments) => ("sign", sign::sign_folder(arguments)),
+        Zones::SignRsa(arguments) => ("sign-rsa", sign_rsa::sign(arguments)),
         Zones::Synth(arguments) => ("synth", synth::write(arguments)),
         Zones::Build(arguments) => ("build", build::build(arguments)),
         Zones::Merge(arguments) => ("merge", merge::merge(arguments)),

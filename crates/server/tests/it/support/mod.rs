@@ -19,6 +19,7 @@ pub(crate) mod ports;
 pub(crate) mod relay;
 pub(crate) mod restored;
 pub(crate) mod rss;
+pub(crate) mod stalls;
 pub(crate) mod strangers;
 pub(crate) mod systemd;
 pub(crate) mod tools;
