@@ -189,7 +189,7 @@ mod tests {
     fn results_are_replaced_on_demand_only() {
         let mut with_out = 0;
         check(&Cli::command(), "catlab", &mut with_out);
-        assert_eq!(with_out, 19, "tests/out_folders.rs has a row for each");
+        assert_eq!(with_out, 20, "tests/out_folders.rs has a row for each");
     }
 
     /// Adds the help of a command and of all commands below it to the page.

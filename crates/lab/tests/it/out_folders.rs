@@ -33,7 +33,7 @@ RANGE_END
 ";
 
 /// Each command that measures or builds, without --out, and a file of its results with its contents.
-const COMMANDS: [(&str, &str, &str); 11] = [
+const COMMANDS: [(&str, &str, &str); 12] = [
     ("load --server 127.0.0.1:1 --name q.example --duration 1s", "summary.json", SUMMARY),
     ("load --server 127.0.0.1:1 --name q.example --duration 1s", "connections.jsonl", OLD),
     ("replay TRACE --server 127.0.0.1:1", "summary.json", SUMMARY),
@@ -43,6 +43,7 @@ const COMMANDS: [(&str, &str, &str); 11] = [
     ("zones synth --zones 5", "hierarchy.json", TREE),
     ("zones merge TREE TREE", "hierarchy.json", TREE),
     ("zones sign TREE", "hierarchy.json", TREE),
+    ("zones sign-rsa TREE/zones/root.zone --zsk-bits 1024", "zsk-1024.zone", OLD),
     ("hierarchy run TREE --resolver unbound -- true", "report.json", RESOLUTION),
     ("hierarchy profile unbound", "unbound.conf", OLD),
 ];
@@ -82,7 +83,8 @@ fn results_of_an_earlier_run_are_kept() {
         assert_eq!(text.contains("earlier run"), *old != OLD, "{line}: {text}");
         assert_eq!(std::fs::read_to_string(out.join(name)).unwrap(), *old, "{line}");
         assert_eq!(std::fs::read_dir(&out).unwrap().count(), 1, "{line}");
-        if line.starts_with("zones") || line.starts_with("merge") {
+        let can_sign = !line.contains("sign-rsa") || testbed::installed("dnssec-signzone").is_some();
+        if line.starts_with("zones") && can_sign || line.starts_with("merge") {
             let (code, text) = catlab(&line, &out, &["--force"]);
             assert!(code == 0 || line.starts_with("merge") && code == 1, "{line}: {code} {text}");
             assert_ne!(std::fs::read_to_string(out.join(name)).unwrap(), *old, "{line}");

@@ -163,7 +163,7 @@ mod tests {
         let experiment = built_in("faults").unwrap().unwrap();
         let plan = Plan::new(&experiment, &[]).unwrap();
         let text = text_of(&experiment, &plan, &UserServers::default());
-        assert!(text.contains("\nEvents\n  after 20 s: {fault} dns node {node}\n"), "{text}");
+        assert!(text.contains("\nEvents\n  after 20.5 s: {fault} dns node {node}\n"), "{text}");
     }
 
     #[test]
