@@ -6,10 +6,10 @@ fn sim(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_catamaran-sim")).args(arguments).output().expect("the simulator starts")
 }
 
-/// The last lines, except the line with the run time.
+/// The last lines, except the line with the run time, and lines of progress that a slow machine prints.
 fn closing(output: &Output) -> (Vec<String>, String) {
     let text = String::from_utf8(output.stdout.clone()).unwrap();
-    let lines = text.lines().filter(|line| !line.contains("virtual hours"));
+    let lines = text.lines().filter(|line| !line.contains("virtual hours") && !line.starts_with("... "));
     let traces = text.split("traces ").nth(1).unwrap().split_whitespace().next().unwrap();
     (lines.map(str::to_owned).collect(), traces.to_owned())
 }

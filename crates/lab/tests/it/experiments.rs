@@ -277,9 +277,9 @@ fn secondaries_have_the_zone_of_their_primary() {
             continue;
         }
         assert_eq!(result.outcome, Outcome::Measured, "{kind}");
-        // Two of three nodes answer to the end.
+        // Two of three nodes answer to the end. On a busy machine, the load starts late.
         let answered = result.figures["answered"];
-        assert!((250.0..300.0).contains(&answered) && result.commands.len() == 4, "{kind}: {answered}");
+        assert!((200.0..300.0).contains(&answered) && result.commands.len() == 4, "{kind}: {answered}");
     }
 }
 

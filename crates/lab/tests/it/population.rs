@@ -52,7 +52,7 @@ fn every_client_has_its_own_rate_and_transport() {
     let text = format!(
         "{QUERIES}
 [[clients]]
-count = 500
+count = 100
 transports = {{ udp = 0.2, tcp = 0.2, dot = 0.2, doh = 0.2, doq = 0.2 }}
 rate = {{ distribution = \"constant\", mean = 2.0, arrivals = \"even\" }}
 connections = {{ idle_timeout_s = 0.2, resumption = 1.0 }}
@@ -60,23 +60,23 @@ connections = {{ idle_timeout_s = 0.2, resumption = 1.0 }}
     );
     // A busy machine answers late.
     let (outcome, echo) = measure_within(&text, 4, Duration::from_secs(20), Arc::new(|_| Fault::None));
-    assert_eq!((outcome.total.sent, outcome.total.answered), (4_000, 4_000));
-    assert_eq!(outcome.clients.len(), 500);
+    assert_eq!((outcome.total.sent, outcome.total.answered), (800, 800));
+    assert_eq!(outcome.clients.len(), 100);
     assert!(outcome.clients.iter().all(|client| (client.sent, client.answered) == (8, 8) && client.p50_us > 0));
     assert!(outcome.clients.iter().all(|client| client.expected == Some(8.0)), "two a second for four seconds");
     for transport in Transport::ALL {
         let account = &outcome.transports[&transport];
-        assert_eq!((account.total.sent, echo.counts().queries_of(transport)), (800, 800), "{transport}");
+        assert_eq!((account.total.sent, echo.counts().queries_of(transport)), (160, 160), "{transport}");
         if transport != Transport::Udp {
             let connections = &account.connection_total;
             // Half a second between queries and an idle timeout of 0.2 s: each query opens a new connection.
-            assert!((795..=800).contains(&connections.opened), "{transport}: {}", connections.opened);
+            assert!((155..=160).contains(&connections.opened), "{transport}: {}", connections.opened);
             assert_eq!(connections.opened, echo.counts().connections_of(transport));
             // Queries that opened a connection are timed apart from queries that reused one.
             let first = &connections.first_query;
-            assert_eq!(first.len() + connections.reused_queries, 800, "{transport}");
+            assert_eq!(first.len() + connections.reused_queries, 160, "{transport}");
             assert_eq!(connections.reused_query(&account.total.latency).len(), connections.reused_queries);
-            let resumes = if transport.is_encrypted() { 600 } else { 0 };
+            let resumes = if transport.is_encrypted() { 120 } else { 0 };
             assert!(connections.resumed >= resumes, "{transport}: {}", connections.resumed);
         }
     }
