@@ -70,7 +70,8 @@ connections = {{ idle_timeout_s = 0.2, resumption = 1.0 }}
         if transport != Transport::Udp {
             let connections = &account.connection_total;
             // Half a second between queries and an idle timeout of 0.2 s: each query opens a new connection.
-            assert!((155..=160).contains(&connections.opened), "{transport}: {}", connections.opened);
+            // On a busy machine, two queries of a client may come together.
+            assert!((120..=160).contains(&connections.opened), "{transport}: {}", connections.opened);
             assert_eq!(connections.opened, echo.counts().connections_of(transport));
             // Queries that opened a connection are timed apart from queries that reused one.
             let first = &connections.first_query;

@@ -17,7 +17,7 @@ use tokio::task::LocalSet;
 /// A message that ends with this byte costs more than the most expensive answer: NXDOMAIN in a zone with the maximum
 /// of NSEC3 iterations.
 pub(super) const COSTLY: u8 = b'c';
-const COST: Duration = Duration::from_micros(400);
+const COST: Duration = Duration::from_millis(1);
 /// A message that ends with this byte gets the largest possible response.
 pub(super) const LARGE: u8 = b'b';
 /// A message that ends with this byte is deferred, and echoed after [`LATE_AFTER`].

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 /// Highest latency allowed. All costly messages of the flood together take longer, so the runtime must switch between
 /// connections.
-const LATENCY_MAX: Duration = Duration::from_millis(20);
+const LATENCY_MAX: Duration = Duration::from_millis(50);
 /// Messages of the flood in flight.
 const FLOOD_COUNT: usize = 100;
 const LATENCY_COUNT: usize = 32;
