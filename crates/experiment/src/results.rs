@@ -85,7 +85,7 @@ pub struct EventResult {
     pub action: Action,
     /// Whether its effect was observed.
     pub happened: bool,
-    /// Why not, if that is known.
+    /// Why it did not happen, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

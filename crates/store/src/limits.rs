@@ -58,7 +58,8 @@ pub(crate) const RELEASE_BYTES_MIN: usize = 4 << 20;
 /// With at least this many bytes in free blocks, an idle store returns their memory.
 pub(crate) const RELEASE_FREE_BYTES_MIN: usize = 8 << 20;
 
-/// The fraction of the free memory that is worth a release, as a divisor, that must be freed before the next release.
+/// A release is due if enough memory is free to be worth it, and if this part of that amount, as a divisor, was freed
+/// since the last release.
 pub(crate) const RELEASE_AGAIN_SHARE: usize = 4;
 
 /// Largest arena in bytes for which an idle store returns memory. The walk over all blocks takes about 20 ms then.

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-/// Transfers at the same time with a catalog. The default of 10 takes minutes for 10,000 zones.
+/// Transfers at the same time with a catalog. BIND's default is 10.
 const TRANSFERS: u32 = 200;
 
 pub(super) fn command(program: &Path, setup: &Setup) -> Result<Command, PeerError> {

@@ -6,9 +6,12 @@ use super::setup::{Setup, create_folder};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// `CATAMARAN_BIN`, the program in the folder of this program, or the program on PATH.
+/// The environment variable with the path of the program.
+pub(super) const VARIABLE: &str = "CATAMARAN_BIN";
+
+/// The program that [`VARIABLE`] names, the program in the folder of this program, or the program on PATH.
 pub(super) fn program() -> Option<PathBuf> {
-    std::env::var_os("CATAMARAN_BIN").map(PathBuf::from).or_else(beside_this_program).or_else(|| installed("catamaran"))
+    std::env::var_os(VARIABLE).map(PathBuf::from).or_else(beside_this_program).or_else(|| installed("catamaran"))
 }
 
 /// A build puts all programs into one folder, and tests into its `deps` folder.

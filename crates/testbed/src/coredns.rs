@@ -6,9 +6,12 @@ use super::setup::{ServedZone, Setup};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// `CATAMARAN_COREDNS`, or the installed program.
+/// The environment variable with the path of the program.
+pub(super) const VARIABLE: &str = "CATAMARAN_COREDNS";
+
+/// The program that [`VARIABLE`] names, or the installed one.
 pub(super) fn program() -> Option<PathBuf> {
-    std::env::var_os("CATAMARAN_COREDNS").map(PathBuf::from).or_else(|| installed("coredns"))
+    std::env::var_os(VARIABLE).map(PathBuf::from).or_else(|| installed("coredns"))
 }
 
 pub(super) fn command(program: &Path, setup: &Setup) -> Result<Command, PeerError> {

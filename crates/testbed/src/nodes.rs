@@ -213,7 +213,8 @@ impl Nodes {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// What the first node that knows it says about the cluster. Nodes may be gone, or cut off.
+    /// Asks one node after the other for the status of the cluster, until one has the answer. Nodes may be gone, or cut
+    /// off.
     fn ask<T>(&self, answer: impl Fn(&serde_json::Value) -> Option<T>) -> Option<T> {
         self.nodes.iter().find_map(|node| {
             let api = node.addresses.api.to_string();

@@ -7,7 +7,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// The environment variables that name programs or a folder of programs.
-pub const PROGRAM_VARIABLES: [&str; 3] = [super::peer_tree::VARIABLE, "CATAMARAN_BIN", "CATAMARAN_COREDNS"];
+pub const PROGRAM_VARIABLES: [&str; 3] =
+    [super::peer_tree::VARIABLE, super::catamaran::VARIABLE, super::coredns::VARIABLE];
 
 /// The programs of servers: those that were set, otherwise the installed ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -83,7 +83,7 @@ pub enum Action {
     CutOut,
     /// Ends a cut.
     Heal,
-    /// Removes zones: those at the end of its hierarchy.
+    /// Removes the last zones of its hierarchy.
     RemoveZones,
     /// Adds zones that were removed.
     AddZones,

@@ -8,14 +8,13 @@ use super::server::Server;
 use super::start::start;
 use super::{Options, figures, shell_line};
 use crate::definition::variables::FOLDER;
-use crate::definition::{Action, Event, Experiment, Resolved};
+use crate::definition::{Event, Experiment, Resolved};
 use crate::limits::CELL_SECONDS_MAX;
 use crate::results::{Cell, CellResult, EventResult, Outcome, ServerResult};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use testbed::ZoneChange;
 
 /// Interval of the checks whether loads have exited and events are due.
 const INTERVAL: Duration = Duration::from_millis(10);
@@ -202,7 +201,7 @@ fn did_not_happen(event: &EventResult, began: Instant) -> CellError {
 }
 
 impl Planned<'_> {
-    /// The event, as one that did not happen.
+    /// The result of the event before it happens.
     fn not_yet(&self) -> EventResult {
         EventResult {
             seconds: self.event.seconds,
@@ -224,28 +223,22 @@ fn perform(
     hosts: &Hosts,
     marks: &Marks,
 ) -> EventResult {
-    let (mut done, Resolved { action, node, zones, .. }) = (planned.not_yet(), planned.event);
+    let (mut done, event) = (planned.not_yet(), &planned.event);
     // Finding the leader takes a moment.
-    let Some((server, target)) = server.and_then(|server| server.target(node).map(|target| (server, target))) else {
+    let found = server.and_then(|server| server.target(event.node).map(|target| (server, target)));
+    let Some((server, target)) = found else {
+        done.reason = Some("there is no such node now".into());
         return done;
     };
     done.node = target.node();
     done.seconds = began.elapsed().as_secs_f64();
     // Without zones to change, nothing happens that a chart could show.
-    if zones == Some(0) {
-        done.happened = true;
-        return done;
+    if event.zones != Some(0) {
+        // Before the event, because observing its effect takes a moment too.
+        marks.add(&done.server, done.node, event.action);
     }
-    // Before the event, because observing its effect takes a moment too.
-    marks.add(&done.server, done.node, action);
-    let change = if action == Action::AddZones { ZoneChange::Add } else { ZoneChange::Remove };
-    match zones {
-        Some(count) => {
-            let changed = server.change_zones(change, count, &|| context.options.is_stopped());
-            (done.happened, done.reason) = (changed.is_ok(), changed.err());
-        }
-        None => done.happened = server.act(action, &target, context, hosts),
-    }
+    done.reason = server.act(event, &target, context, hosts).err();
+    done.happened = done.reason.is_none();
     done
 }
 

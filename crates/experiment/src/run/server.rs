@@ -4,7 +4,7 @@ use super::cell::Context;
 use super::hosts::Hosts;
 use super::process::{self, Identity, Process};
 use super::zones::Zones;
-use crate::definition::{Action, Node};
+use crate::definition::{Action, Node, Resolved};
 use crate::results::ServerResult;
 use nix::sys::signal::Signal;
 use std::collections::BTreeMap;
@@ -155,10 +155,22 @@ impl Server {
         Some(Target::One([index]))
     }
 
-    /// Performs an event. Returns whether its effect was observed.
-    pub(super) fn act(&mut self, action: Action, target: &Target, context: &Context<'_>, hosts: &Hosts) -> bool {
-        let indices = target.indices();
-        match action {
+    /// Performs an event, and observes its effect.
+    ///
+    /// # Errors
+    /// It had no effect. The text says why.
+    pub(super) fn act(
+        &mut self,
+        event: &Resolved,
+        target: &Target,
+        context: &Context<'_>,
+        hosts: &Hosts,
+    ) -> Result<(), String> {
+        let (indices, zones) = (target.indices(), event.zones.unwrap_or(0));
+        let is_stopped = || context.options.is_stopped();
+        let is_observed = match event.action {
+            Action::RemoveZones => return self.zones.change(&self.program, ZoneChange::Remove, zones, &is_stopped),
+            Action::AddZones => return self.zones.change(&self.program, ZoneChange::Add, zones, &is_stopped),
             Action::Kill => self.kill(indices),
             Action::Pause => {
                 let before = self.processes(indices);
@@ -175,23 +187,10 @@ impl Server {
             Action::Restart => indices.iter().all(|index| self.start_again(*index, context)),
             Action::Cut | Action::CutIn | Action::CutOut | Action::Heal => {
                 let machines: Option<Vec<usize>> = indices.iter().map(|index| self.nodes[*index].machine).collect();
-                machines.is_some_and(|machines| hosts.act(&machines, action))
+                machines.is_some_and(|machines| hosts.act(&machines, event.action))
             }
-            Action::RemoveZones | Action::AddZones => false,
-        }
-    }
-
-    /// Removes zones or adds them again.
-    ///
-    /// # Errors
-    /// The zones did not change: the reason.
-    pub(super) fn change_zones(
-        &mut self,
-        change: ZoneChange,
-        count: usize,
-        is_stopped: &dyn Fn() -> bool,
-    ) -> Result<(), String> {
-        self.zones.change(&self.program, change, count, is_stopped)
+        };
+        is_observed.then_some(()).ok_or_else(|| "it had no effect".to_owned())
     }
 
     /// The index of a node.

@@ -10,7 +10,6 @@ use crate::definition::variables::substitute;
 use crate::definition::{ECHO, KINDS, Server as Definition, Value, addresses};
 use crate::results::ServerResult;
 use measure::Transport;
-use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -154,7 +153,8 @@ fn setup(context: &Context<'_>, texts: &Texts<'_>, host: &Host, mark: &str) -> R
     }
     if let Some(folder) = &definition.hierarchy {
         let folder = context.folder.join(texts.text(folder)?);
-        zones.extend(hierarchy_zones(&folder).map_err(|reason| texts.failed(reason))?);
+        let hierarchy = hierarchy::Folder::read(&folder).map_err(|error| texts.failed(error))?;
+        zones.extend(hierarchy.zones.into_iter().map(|zone| ServedZone::new(zone.name, folder.join(zone.file))));
     }
     // More threads than cores would only compete with each other.
     let cores = match definition.core {
@@ -186,28 +186,6 @@ fn setup(context: &Context<'_>, texts: &Texts<'_>, host: &Host, mark: &str) -> R
         setup.keys.push(key);
     }
     Ok(setup)
-}
-
-/// The zones of a folder of `catlab zones`.
-fn hierarchy_zones(folder: &Path) -> Result<Vec<ServedZone>, String> {
-    let path = folder.join("hierarchy.json");
-    let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let text = std::fs::read_to_string(&path).map_err(|error| wrong(&error))?;
-    let index: Hierarchy = serde_json::from_str(&text).map_err(|error| wrong(&error))?;
-    Ok(index.zones.into_iter().map(|zone| ServedZone::new(zone.name, folder.join(zone.file))).collect())
-}
-
-/// The part of `hierarchy.json` that a server needs.
-#[derive(Deserialize)]
-struct Hierarchy {
-    zones: Vec<HierarchyZone>,
-}
-
-/// A zone of a hierarchy.
-#[derive(Deserialize)]
-struct HierarchyZone {
-    name: String,
-    file: PathBuf,
 }
 
 /// The file of the TSIG key, in the format of `nsupdate -k`.

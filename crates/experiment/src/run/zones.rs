@@ -13,7 +13,7 @@ pub(super) struct Zones {
     setup: Setup,
     /// The zones that can be removed are those from this index on.
     first: usize,
-    /// The number of zones that are served now. Those at the end are removed first.
+    /// The number of zones that are served now. The last ones are removed first.
     served: usize,
 }
 
@@ -24,11 +24,10 @@ impl Zones {
         Self { setup, first, served }
     }
 
-    /// Removes zones at the end of the hierarchy, or adds as many that were removed. Waits until the last node shows
-    /// it.
+    /// Removes the last zones of the hierarchy, or adds zones that were removed. Waits until the last node shows it.
     ///
     /// # Errors
-    /// There are not so many zones, or the server did not change them: the reason.
+    /// The server has fewer zones, or it did not change them. The text says why.
     pub(super) fn change(
         &mut self,
         program: &Program,
@@ -49,6 +48,9 @@ impl Zones {
                 (self.served, Some(self.served + count).filter(|_| count <= gone).ok_or(reason)?)
             }
         };
+        if count == 0 {
+            return Ok(());
+        }
         let zones: Vec<(usize, ServedZone)> =
             (from..to).map(|index| (index, self.setup.zones[index].clone())).collect();
         self.request(program, change, &zones).map_err(|error| error.to_string())?;
@@ -74,7 +76,7 @@ impl Zones {
         }
     }
 
-    /// Waits until the last node answers for all of these zones, or for none. No response decides nothing.
+    /// Waits until the last node answers for all of these zones, or for none. A query without a response is repeated.
     fn wait_for(
         &self,
         program: &Program,

@@ -47,7 +47,7 @@ pub(crate) struct RunArguments {
     /// Ask the resolver each question of this file (`NAME TYPE` lines) in turn, and count its upstream queries.
     #[arg(long, value_name = "FILE", requires = "resolver")]
     pub(super) ask: Option<PathBuf>,
-    /// Ask all questions this often. From the second time on, answers may come from the cache of the resolver.
+    /// Ask all questions this many times. From the second time on, answers may come from the cache of the resolver.
     #[arg(
         long,
         value_name = "COUNT",
