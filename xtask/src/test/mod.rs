@@ -84,7 +84,7 @@ struct Total {
 ///
 /// Four sequences run side by side. Three of them mostly wait: the tests of real nodes, those of the laboratory, and
 /// unit tests with sockets. The fourth one computes, with the lowest priority: other unit tests, simulated clusters,
-/// planted bugs. Tests of nodes that measure follow when the first three have ended.
+/// planted bugs. Tests of nodes that measure follow when all four have ended.
 ///
 /// # Errors
 /// When a test fails or a program cannot be built.
@@ -108,19 +108,15 @@ pub(crate) fn run(extent: Extent) -> Result<(), String> {
         programs.iter().for_each(|program| run_program(program, selection, &environment, &total));
     };
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            std::thread::scope(|scope| {
-                scope.spawn(|| run(&nodes, &Selection::of_nodes()));
-                scope.spawn(|| run(&laboratory, &Selection::laboratory()));
-                run(&others, &Selection::waiting());
-            });
-            run(&nodes, &Selection::measuring());
-        });
+        scope.spawn(|| run(&nodes, &Selection::of_nodes()));
+        scope.spawn(|| run(&laboratory, &Selection::laboratory()));
+        scope.spawn(|| run(&others, &Selection::waiting()));
         run(&computing, &Selection::computing());
         examples(&total);
         simulate(extent, &total);
         plant(extent, &programs, &total);
     });
+    run(&nodes, &Selection::measuring());
     report(&total.into_inner().expect("no thread panics with it"), extent)
 }
 

@@ -16,10 +16,11 @@ const WAITING_PER_CORE: usize = 2;
 /// The same for the laboratory. Its tests themselves limit how many of them send queries at the same time.
 const LABORATORY_PER_CORE: usize = 6;
 
-/// Tests of real nodes that measure rates or delays, or stop nodes for less than an election takes. They run one by
-/// one, after the others.
-const MEASURING: [&str; 10] = [
+/// Tests of real nodes that measure rates or delays, stop nodes for less than an election takes, or wait for work of
+/// the lowest priority. They run one by one, after all others.
+const MEASURING: [&str; 11] = [
     "all_live::a_record_is_on_every_node_as_soon_as_its_update_is_acknowledged",
+    "damaged_disks::a_scrub_finds_damage_while_the_node_runs_and_a_restart_repairs_it",
     "encrypted::floods::floods_slow_no_other_client",
     "encrypted::idle::udp_is_not_slowed_by_thousands_of_idle_connections",
     "encrypted::rates::udp_keeps_its_rate_during_attacks_on_other_transports",

@@ -278,13 +278,15 @@ const LOOK: &str = r#"
       const least = (texts, paper) =>
         Math.min(...[...texts].map((text) => contrast(getComputedStyle(text).fill, paper)));
       const paper = getComputedStyle(document.body).backgroundColor;
-      const plane = document.querySelector('#latency .nsewdrag').getBoundingClientRect();
-      const at = { clientX: plane.x + plane.width / 2, clientY: plane.y + plane.height / 2, bubbles: true };
       const look = (tries) => {
         const layer = document.querySelector('#latency .hoverlayer');
         // A busy machine draws the hover text late.
         if (!layer.textContent && tries > 0) {
-          document.querySelector('#latency .nsewdrag').dispatchEvent(new MouseEvent('mousemove', at));
+          const area = document.querySelector('#latency .nsewdrag');
+          // Pictures above it may have been drawn since the last try, and have moved it.
+          const plane = area.getBoundingClientRect();
+          const at = { clientX: plane.x + plane.width / 2, clientY: plane.y + plane.height / 2, bubbles: true };
+          area.dispatchEvent(new MouseEvent('mousemove', at));
           setTimeout(() => look(tries - 1), 500);
           return;
         }

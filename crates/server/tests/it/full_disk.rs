@@ -215,7 +215,8 @@ fn all_nodes_answer_on_full_disks_and_take_updates_again_when_there_is_room() {
     assert!(counts.iter().all(|[unanswered, answered]| *unanswered == 0 && *answered > 100), "{counts:?}");
     cluster.settle();
     assert_on_every_node(&cluster, &updates.acknowledged);
-    cluster.ids().for_each(|id| assert!(!is_full(&cluster, id), "{id}"));
+    // A node takes updates as soon as its log has room. Its checkpoints may be written later.
+    cluster.ids().for_each(|id| wait_for("a disk that is not full", || (!is_full(&cluster, id)).then_some(())));
     starts_on_full_disks(&cluster, &mut nodes, &mut updates);
     drop((nodes, mounts));
 }

@@ -15,7 +15,7 @@ use tsig::KeyAlgorithm;
 use tsig::client::ClientKey;
 
 /// Time limit of each wait before a test fails.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The program under test.
 pub(crate) const CATAMARAN: &str = env!("CARGO_BIN_EXE_catamaran");

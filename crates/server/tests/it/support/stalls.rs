@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 /// Interval between two looks at the clock.
 const INTERVAL: Duration = Duration::from_millis(5);
-/// A node that does not run for this long may lose an election, and readers keep memory for this long.
+/// If a leader does not run for this long, the others may elect another one. Readers keep memory for as long.
 const STALL_MIN: Duration = Duration::from_millis(150);
 
 /// A thread that looks at the clock while a test runs.
@@ -34,7 +34,8 @@ impl StallWatch {
         Self { is_over, longest_us, thread: Some(thread) }
     }
 
-    /// The longest stall, if there was one that decides nothing about the nodes. The test says that it was not judged.
+    /// The longest stall, if it was so long that the nodes cannot be blamed. The test then reports that `what` was not
+    /// checked.
     pub(crate) fn stall(&self, what: &str) -> Option<Duration> {
         let longest = Duration::from_micros(self.longest_us.load(Relaxed));
         println!("the longest stall of this machine: {longest:?}");
