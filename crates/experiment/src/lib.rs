@@ -14,6 +14,7 @@ pub mod limits;
 mod expression;
 // What to measure, and where.
 pub mod definition;
+mod hierarchy_programs;
 pub mod plan;
 pub mod user_servers;
 // What was measured.

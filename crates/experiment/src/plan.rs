@@ -2,13 +2,14 @@
 
 use crate::definition::variables::{substitute, substitute_known};
 use crate::definition::{ECHO, Experiment, KINDS, command};
+use crate::hierarchy_programs::HierarchyProgram;
 use crate::limits::{CELL_SECONDS_MAX, SERVER_SECONDS};
 use crate::results::Cell;
 use crate::user_servers::UserServers;
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 use std::time::Duration;
-use testbed::{Kind, Programs};
+use testbed::Programs;
 
 /// Selects the cells in which a parameter has a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,11 +41,11 @@ pub struct Plan {
     pub is_duration_known: bool,
     /// The kinds of servers that these cells start.
     pub kinds: BTreeSet<String>,
-    /// Servers of these cells that are not installed.
+    /// Servers and resolvers of these cells that are not installed.
     pub missing: Vec<Missing>,
 }
 
-/// A server whose program is missing.
+/// A server or resolver whose program is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Missing {
     /// Its kind.
@@ -78,7 +79,7 @@ impl Plan {
             experiment.combinations().into_iter().filter(|combination| is_selected(combination, only)).collect();
         let mut seconds = 0.0;
         let mut is_duration_known = true;
-        let mut kinds = BTreeSet::new();
+        let (mut kinds, mut missing) = (BTreeSet::new(), BTreeSet::new());
         for combination in &combinations {
             let values = experiment.values(combination);
             let load = longest_load(experiment, &values);
@@ -86,7 +87,9 @@ impl Plan {
             seconds += load.unwrap_or(0.0).min(CELL_SECONDS_MAX as f64);
             seconds += SERVER_SECONDS * started().count() as f64;
             kinds.extend(started().filter_map(|server| substitute(&server.kind, &values).ok()));
+            missing.extend(experiment.loads.iter().flat_map(|load| missing_of_load(&load.run, &values)));
         }
+        missing.extend(kinds.iter().filter_map(|kind| missing_program(kind, &user_servers.programs)));
         let cell = |repeat| {
             let with = move |parameters: &BTreeMap<String, String>| Cell { parameters: parameters.clone(), repeat };
             combinations.iter().map(with)
@@ -95,7 +98,7 @@ impl Plan {
             cells: (0..experiment.repeats).flat_map(cell).collect(),
             duration: Duration::from_secs_f64(seconds * f64::from(experiment.repeats)),
             is_duration_known,
-            missing: kinds.iter().filter_map(|kind| missing_program(kind, &user_servers.programs)).collect(),
+            missing: missing.into_iter().collect(),
             kinds,
         })
     }
@@ -125,12 +128,22 @@ fn is_selected(combination: &BTreeMap<String, String>, only: &[Only]) -> bool {
 fn longest_load(experiment: &Experiment, values: &BTreeMap<String, String>) -> Option<f64> {
     let mut longest = 0.0_f64;
     for load in &experiment.loads {
-        // Addresses of servers are not known yet. The duration does not depend on them. Values of [by.PARAMETER] may
-        // contain variables.
-        let line = substitute_known(&substitute_known(&load.run, values), values);
-        longest = longest.max(command::seconds(&command::words(&line).ok()?)?);
+        longest = longest.max(command::seconds(&planned_words(&load.run, values)?)?);
     }
     Some(longest)
+}
+
+/// The command line of a load as far as it is known before servers have addresses.
+fn planned_words(run: &str, values: &BTreeMap<String, String>) -> Option<Vec<String>> {
+    // Values of [by.PARAMETER] may contain variables.
+    command::words(&substitute_known(&substitute_known(run, values), values)).ok()
+}
+
+/// The programs that a load starts and that are not installed.
+fn missing_of_load(run: &str, values: &BTreeMap<String, String>) -> Vec<Missing> {
+    let programs = HierarchyProgram::of_load(&planned_words(run, values).unwrap_or_default()).into_iter();
+    let missing = programs.filter(|program| !program.is_installed());
+    missing.map(|program| Missing { kind: program.label(), how: program.how_to_install() }).collect()
 }
 
 fn missing_program(kind: &str, programs: &Programs) -> Option<Missing> {
@@ -138,24 +151,7 @@ fn missing_program(kind: &str, programs: &Programs) -> Option<Missing> {
         return None;
     }
     let kind = KINDS.into_iter().find(|known| known.label() == kind)?;
-    programs.find(kind).is_none().then(|| Missing { kind: kind.label(), how: how_to_get(kind) })
-}
-
-/// How to install the program of a server.
-#[must_use]
-pub const fn how_to_get(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Catamaran => "cargo build --release -p catamaran-server, or set CATAMARAN_BIN to the program",
-        Kind::Bind => "apt install bind9",
-        Kind::Knot => "apt install knot",
-        Kind::Nsd => "apt install nsd",
-        Kind::PowerDns => "apt install pdns-server pdns-backend-bind",
-        Kind::Unbound => "apt install unbound",
-        Kind::KnotResolver => "apt install knot-resolver",
-        Kind::Dnsdist => "apt install dnsdist",
-        Kind::HaProxy => "apt install haproxy",
-        Kind::CoreDns => "go install github.com/coredns/coredns@latest, or set CATAMARAN_COREDNS to the program",
-    }
+    programs.find(kind).is_none().then(|| Missing { kind: kind.label(), how: kind.how_to_install() })
 }
 
 #[cfg(test)]

@@ -17,6 +17,23 @@ impl Kind {
         version(program, option)
     }
 
+    /// How to install its program.
+    #[must_use]
+    pub const fn how_to_install(self) -> &'static str {
+        match self {
+            Self::Catamaran => "cargo build --release -p catamaran-server, or set CATAMARAN_BIN to the program",
+            Self::Bind => "apt install bind9",
+            Self::Knot => "apt install knot",
+            Self::Nsd => "apt install nsd",
+            Self::PowerDns => "apt install pdns-server pdns-backend-bind",
+            Self::Unbound => "apt install unbound",
+            Self::KnotResolver => "apt install knot-resolver",
+            Self::Dnsdist => "apt install dnsdist",
+            Self::HaProxy => "apt install haproxy",
+            Self::CoreDns => "go install github.com/coredns/coredns@latest, or set CATAMARAN_COREDNS to the program",
+        }
+    }
+
     /// The file with its configuration, relative to the folder of the server.
     pub(crate) const fn configuration_file(self) -> &'static str {
         match self {

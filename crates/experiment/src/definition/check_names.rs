@@ -47,6 +47,13 @@ fn check_variables(experiment: &Experiment) -> Result<(), Problem> {
             return Err(Problem::new(&["by", parameter], text));
         }
         variables.iter().try_for_each(|(name, values)| check_by(experiment, parameter, name, values))?;
+        let others = experiment.by.iter().take_while(|(other, _)| *other != parameter);
+        for (other, name) in others.flat_map(|(other, of)| of.keys().map(move |name| (other, name))) {
+            if variables.contains_key(name) {
+                let text = format!("`{name}` is in [by.{other}] too; choose another name for one of them");
+                return Err(Problem::new(&["by", parameter, name], text));
+            }
+        }
     }
     for (name, values) in &experiment.matrix {
         if experiment.variables.contains_key(name) {

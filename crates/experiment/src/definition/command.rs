@@ -43,8 +43,13 @@ pub fn has(words: &[String], name: &str) -> bool {
     words.iter().any(|word| word == name || word.strip_prefix(name).is_some_and(|rest| rest.starts_with('=')))
 }
 
+/// The words before `--`. Those after it are of another program.
+pub(crate) fn own_words(words: &[String]) -> &[String] {
+    words.split(|word| word == "--").next().unwrap_or_default()
+}
+
 /// The value of an option, as `NAME VALUE` or `NAME=VALUE`.
-fn option<'a>(words: &'a [String], name: &str) -> Option<&'a str> {
+pub(crate) fn option<'a>(words: &'a [String], name: &str) -> Option<&'a str> {
     words.iter().enumerate().find_map(|(index, word)| {
         let rest = word.strip_prefix(name)?;
         if rest.is_empty() { words.get(index + 1).map(String::as_str) } else { rest.strip_prefix('=') }

@@ -133,6 +133,12 @@ fn names_are_unique() {
         ("run =", "name = \"dns\"\nrun =", 17, "the name `dns`"),
         ("cpu = [0.5, 1]", "cpu = [1, 1.0]", 9, "the value 1 is listed twice"),
         ("cpu = [0.5, 1]", "cpu = []", 9, "at least one value"),
+        (
+            "[variables]",
+            "[by.cpu]\nx = { \"0.5\" = 1, 1 = 2, \"0.25\" = 3 }\n[by.server]\nx = { nsd = 1, echo = 2 }\n[variables]",
+            8,
+            "`x` is in [by.cpu] too",
+        ),
     ] {
         let error = error_of(from, to);
         assert!(error.starts_with(&format!("a.toml:{line}: ")) && error.contains(expected), "{to}: {error}");

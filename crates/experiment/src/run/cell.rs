@@ -98,6 +98,7 @@ fn attempt(context: &Context<'_>, experiment: &Experiment, result: &mut CellResu
         let load = Load::start(context, &hosts, definition, &values, marks.path())?;
         let words: Vec<_> = std::iter::once("catlab").chain(load.words.iter().map(String::as_str)).collect();
         result.commands.push(relative_line(&words, context.folder));
+        result.servers.extend(load.servers.iter().cloned());
         loads.push(load);
     }
     let events = planned(&experiment.events, &values)?;

@@ -88,6 +88,16 @@ impl Plan {
     }
 }
 
+/// The groups that were created here and whose names begin like this.
+pub(super) fn found(prefix: &str) -> Vec<PathBuf> {
+    let parents = ["cpu", "memory"].into_iter().filter_map(|controller| parent(controller, "cgroup.procs").ok());
+    let folders = parents.filter_map(|parent| fs::read_dir(parent).ok()).flatten().flatten();
+    let is_wanted = |folder: &fs::DirEntry| {
+        folder.file_name().to_string_lossy().strip_prefix(PREFIX).is_some_and(|name| name.starts_with(prefix))
+    };
+    folders.filter(is_wanted).map(|folder| folder.path()).collect()
+}
+
 /// Removes a group without processes. Returns whether it is gone.
 pub(super) fn remove(folder: &Path) -> bool {
     let is_ours = folder.starts_with(ROOT)

@@ -6,6 +6,8 @@ use super::process::{self, Identity};
 use super::start::core;
 use crate::definition::variables::substitute;
 use crate::definition::{Load as Definition, command};
+use crate::hierarchy_programs::HierarchyProgram;
+use crate::results::ServerResult;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
@@ -23,6 +25,8 @@ pub(super) struct Load {
     pub(super) run: String,
     /// Its command line, without the program.
     pub(super) words: Vec<String>,
+    /// The servers that it starts.
+    pub(super) servers: Vec<ServerResult>,
     child: Child,
     output: PathBuf,
     status: Option<ExitStatus>,
@@ -43,12 +47,16 @@ impl Load {
             |reason: String| CellError::Failed(format!("cannot start the {}: {reason}", label(&definition.name)));
         let line = substitute(&definition.run, values).map_err(failed)?;
         let mut words = command::words(&line).map_err(failed)?;
+        let programs = HierarchyProgram::of_load(&words);
+        if let Some(missing) = programs.iter().find(|program| !program.is_installed()) {
+            let (label, how) = (missing.label(), missing.how_to_install());
+            return Err(CellError::Unsupported(format!("{label} is not installed; to install it: {how}")));
+        }
         let mut options = vec!["--out".to_owned(), context.cell_folder.join(&run).display().to_string()];
         if let Some(marks) = marks.filter(|_| words[0] != command::HIERARCHY) {
             options.extend(["--marks".to_owned(), marks.display().to_string()]);
         }
-        // Words after `--` are those of another program.
-        let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
+        let end = command::own_words(&words).len();
         words.splice(end..end, options);
         let core_text = definition.core.as_ref().map(|core| substitute(&core.0, values)).transpose().map_err(failed)?;
         let parse = |text: String| text.parse().map_err(|_| failed(format!("`{text}` is not a core")));
@@ -65,7 +73,8 @@ impl Load {
         command.current_dir(context.folder);
         let output = context.cell_folder.join(format!("{run}.output"));
         let child = spawn_into(&mut command, &output).map_err(|error| failed(error.to_string()))?;
-        let load = Self { name: definition.name.clone(), run, words, child, output, status: None };
+        let servers = programs.into_iter().map(HierarchyProgram::result).collect();
+        let load = Self { name: definition.name.clone(), run, words, servers, child, output, status: None };
         if let Some(identity) = Identity::of(load.child.id()) {
             context.record.add_process(identity).map_err(|error| failed(error.to_string()))?;
         }

@@ -80,7 +80,7 @@ impl Record {
 
     /// A name for a control group of this run.
     pub(super) fn cgroup_name(&self, name: &str) -> String {
-        self.mark(name).trim_end_matches('/').replace('/', "-")
+        group_name(&self.mark(name))
     }
 
     /// Adds a process that has started.
@@ -109,6 +109,11 @@ impl Record {
         }
         has_ended
     }
+}
+
+/// The name of the control groups of processes with this mark, or its beginning.
+fn group_name(mark: &str) -> String {
+    mark.trim_end_matches('/').replace('/', "-")
 }
 
 impl Drop for Record {
@@ -146,8 +151,12 @@ pub(super) fn clean() -> io::Result<Vec<PathBuf>> {
         let recorded = read::<Running>(&path).filter(|running| running.mark == entry.mark);
         let mark = entry.mark.clone();
         let is_recorded = recorded.is_some();
-        let empty = Running { owner: entry.owner, mark, processes: Vec::new(), cgroups: Vec::new() };
-        if recorded.unwrap_or(empty).end() {
+        // Without its folder, the processes are found by their mark, and the groups by their names.
+        let found = || {
+            let cgroups = cgroup::found(&group_name(&mark));
+            Running { owner: entry.owner, mark, processes: Vec::new(), cgroups }
+        };
+        if recorded.unwrap_or_else(found).end() {
             let _removed = fs::remove_file(&file);
             if is_recorded {
                 let _removed = fs::remove_file(&path);

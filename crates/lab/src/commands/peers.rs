@@ -1,7 +1,6 @@
 //! `catlab peers`: the servers that experiments and comparisons can start.
 
 use clap::{Args, Subcommand};
-use experiment::plan::how_to_get;
 use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -76,7 +75,7 @@ fn list() {
         let label = kind.label();
         let text = match kind.program() {
             Some(program) => format!("{}\n{:width$}  {}", kind.version(&program), "", program.display()),
-            None => format!("not installed; {}", how_to_get(kind)),
+            None => format!("not installed; {}", kind.how_to_install()),
         };
         lab::print(format_args!("{label:width$}  {text}\n"));
     }

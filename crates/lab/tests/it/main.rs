@@ -4,6 +4,7 @@ mod agents;
 mod agents_files;
 mod answers;
 mod benches;
+mod built_in_experiments;
 mod capacity;
 mod catlab_experiment;
 mod catlab_peers;

@@ -8,6 +8,8 @@ mod unbound;
 
 pub use setup::{ADDRESS, PORT, ResolverSetup, RootKey};
 
+use crate::Kind;
+
 /// The kind of resolver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Resolver {
@@ -22,6 +24,49 @@ pub enum Resolver {
 }
 
 impl Resolver {
+    /// All kinds.
+    pub const ALL: [Self; 4] = [Self::Unbound, Self::Bind, Self::Pdns, Self::Knot];
+
+    /// The name in options.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Unbound => "unbound",
+            Self::Bind => "bind",
+            Self::Pdns => "pdns",
+            Self::Knot => "knot",
+        }
+    }
+
+    /// Its program, which is found by the search path.
+    #[must_use]
+    pub const fn program(self) -> &'static str {
+        match self {
+            Self::Unbound => "unbound",
+            Self::Bind => "named",
+            Self::Pdns => "pdns_recursor",
+            Self::Knot => "kresd",
+        }
+    }
+
+    /// How to install its program.
+    #[must_use]
+    pub const fn how_to_install(self) -> &'static str {
+        match self {
+            Self::Unbound => Kind::Unbound.how_to_install(),
+            Self::Bind => Kind::Bind.how_to_install(),
+            Self::Pdns => "apt install pdns-recursor",
+            Self::Knot => Kind::KnotResolver.how_to_install(),
+        }
+    }
+
+    /// The first line that its program prints as its version. Empty if it does not run.
+    #[must_use]
+    pub fn version(self) -> String {
+        let option = if self == Self::Pdns { "--version" } else { "-V" };
+        crate::version(self.program().as_ref(), option)
+    }
+
     /// The name of its configuration file.
     #[must_use]
     pub const fn config_name(self) -> &'static str {
@@ -52,13 +97,13 @@ impl Resolver {
         let config = setup.folder.join(self.config_name()).display().to_string();
         let folder = setup.folder.display().to_string();
         let config_dir = format!("--config-dir={folder}");
-        let words = match self {
-            Self::Unbound => vec!["unbound", "-d", "-c", &config],
-            Self::Bind if setup.ipv4_only => vec!["named", "-g", "-4", "-c", &config],
-            Self::Bind => vec!["named", "-g", "-c", &config],
-            Self::Pdns => vec!["pdns_recursor", &config_dir],
-            Self::Knot => vec!["kresd", "-n", "-c", &config, &folder],
+        let options = match self {
+            Self::Unbound => vec!["-d", "-c", &config],
+            Self::Bind if setup.ipv4_only => vec!["-g", "-4", "-c", &config],
+            Self::Bind => vec!["-g", "-c", &config],
+            Self::Pdns => vec![&*config_dir],
+            Self::Knot => vec!["-n", "-c", &config, &folder],
         };
-        words.into_iter().map(str::to_owned).collect()
+        std::iter::once(self.program()).chain(options).map(str::to_owned).collect()
     }
 }

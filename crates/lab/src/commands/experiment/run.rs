@@ -54,7 +54,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
         let options = Options { folder, catlab: catlab.clone(), user_servers: user_servers.clone(), stop: &STOP };
         match run_one(&experiment, &plan, &options) {
             Ok(Some((verdicts, results))) => summary.measured(name, verdicts, &results),
-            Ok(None) => return Err("stopped; the same command continues with the cells that are missing".into()),
+            Ok(None) => {
+                if !is_alone {
+                    summary.stopped(name);
+                    lab::print(format_args!("\n{}", summary.text()));
+                }
+                return Err("stopped; the same command continues with the cells that are missing".into());
+            }
             Err(error) if is_alone => return Err(error),
             Err(error) => {
                 eprintln!("catlab experiment: {name}: {error}");

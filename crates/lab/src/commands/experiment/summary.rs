@@ -37,6 +37,12 @@ impl Summary {
         self.lines.push((name, format!("did not run: {}", in_line(reason))));
     }
 
+    /// Adds an experiment that the user stopped.
+    pub(super) fn stopped(&mut self, name: String) {
+        self.is_incomplete = true;
+        self.lines.push((name, "stopped".into()));
+    }
+
     /// One line for each experiment, then all together.
     pub(super) fn text(&self) -> String {
         let width = self.lines.iter().map(|(name, _)| name.chars().count()).max().unwrap_or_default();
