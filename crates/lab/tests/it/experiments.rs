@@ -186,6 +186,20 @@ fn invalid_loads_are_invalid() {
 }
 
 #[test]
+fn a_setting_that_a_server_does_not_have_is_not_ignored() {
+    for (kind, setting, name) in [
+        ("coredns", "idle = '5s'", "idle"),
+        ("knot-resolver", "connections = 9", "connections"),
+        ("unbound", "key = true", "key"),
+    ] {
+        let backends = if kind == "knot-resolver" { "backends = '127.0.0.1:1'\n" } else { "" };
+        let result = only_cell(&format!("[[server]]\nname = 'dns'\nkind = '{kind}'\n{setting}\n{backends}{LOAD}"));
+        let Outcome::NotMeasured(reasons) = &result.outcome else { panic!("{:?}", result.outcome) };
+        assert_eq!(reasons, &[format!("{kind} has no setting for `{name}` here")]);
+    }
+}
+
+#[test]
 fn loads_that_do_not_start_fail() {
     let result = only_cell(&format!("{ECHO}{}", LOAD.replace("--names 10", "--nonsense 10")));
     assert_failed(&result, "--nonsense");
