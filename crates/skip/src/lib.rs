@@ -3,6 +3,8 @@
 //! A test that skips itself, wholly or in part, calls the function of its cause, for example `skip::peer("knotd")`.
 #![forbid(unsafe_code)]
 
+pub mod stalls;
+
 use std::fmt;
 
 /// Why something was skipped.

@@ -41,11 +41,13 @@ pub(super) fn command(program: &Path, setup: &Setup) -> Result<Command, PeerErro
 fn server(setup: &Setup) -> String {
     let folder = setup.folder.display();
     let (ip, port, connections_max) = (setup.address.ip(), setup.address.port(), setup.connections_max);
+    // With its default of half a second for a message, Knot closes connections while a busy machine stalls.
     let mut text = format!(
         "server:
     rundir: \"{folder}\"
     listen: {ip}@{port}
     tcp-max-clients: {connections_max}
+    tcp-io-timeout: 10000
     identity: \"\"
     version: \"\"
 "

@@ -137,7 +137,7 @@ mod tests {
             std::hint::spin_loop();
         }
         let samples = monitor.finish(start);
-        assert!(samples.len() >= 3, "{samples:?}");
+        assert!(samples.len() >= 2, "{samples:?}");
         assert!(samples[0].at < 0.0 && samples.last().unwrap().at > 0.0, "{samples:?}");
         assert_eq!(samples[0].cpu_cores, None);
         let busy = samples[1..].iter().filter_map(|sample| sample.cpu_cores).fold(0.0, f64::max);

@@ -232,7 +232,7 @@ fn a_leader_is_killed_and_started_again() {
     let server = "[[server]]\nname = 'dns'\nkind = 'catamaran'\nnodes = 3\nkey = true\n\
                   zones = { '.' = 'tree/zones/root.zone' }\n";
     let updates = "[[load]]\nrun = \"load --server {dns.addresses} --update-zone . --name 'h{{n}}' --names 9 \
-                   --tsig {dns.key} --workers 1 --lag-limit 1s --rate 50 --duration 6s --timeout 1s\"\n";
+                   --tsig {dns.key} --workers 1 --lag-limit 1s --rate 50 --duration 10s --timeout 1s\"\n";
     let result = only_cell(&format!("{ROOT_ZONE}{server}{updates}{events}"));
     assert_eq!(result.outcome, Outcome::Measured);
     let [kill, restart, pause] = &result.events[..] else { panic!("{:?}", result.events) };

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// A control group for this test, limited to a tenth of a core.
+/// A control group for this test, limited to a hundredth of a core.
 struct Group {
     name: String,
     folders: Vec<PathBuf>,
@@ -31,12 +31,12 @@ impl Group {
         // Dropping the group removes its folders, even if creating it failed midway.
         let group = Self { name, folders };
         let quota = |folder: &PathBuf| match is_v2 {
-            true => std::fs::write(folder.join("cpu.max"), "10000 100000"),
+            true => std::fs::write(folder.join("cpu.max"), "1000 100000"),
             // The cpuacct controller has no quota.
             false if folder.join("cpuacct.usage").exists() && !folder.join("cpu.shares").exists() => Ok(()),
             false => {
                 std::fs::write(folder.join("cpu.cfs_period_us"), "100000")?;
-                std::fs::write(folder.join("cpu.cfs_quota_us"), "10000")
+                std::fs::write(folder.join("cpu.cfs_quota_us"), "1000")
             }
         };
         let made = group.folders.iter().try_for_each(|folder| {
@@ -143,7 +143,7 @@ fn a_process_a_control_group_and_metrics_are_sampled_during_a_run() {
     if let Some(group) = &group {
         let members = of(&format!("cgroup /{}", group.name));
         check_processes(&members);
-        // A closed loop uses the whole tenth of a core, so the quota throttles the group and its process.
+        // Even on a busy machine, a closed loop uses a whole hundredth of a core, so the quota throttles the group and its process.
         for samples in [&members, &process] {
             let denied: f64 = samples.iter().filter_map(|sample| sample.throttled_seconds).sum();
             assert!(denied > 0.0, "{samples:?}");
@@ -167,7 +167,7 @@ fn a_process_a_control_group_and_metrics_are_sampled_during_a_run() {
 fn check_processes(samples: &[&Sample]) {
     assert!(samples.iter().all(|one| one.error.is_none()), "{samples:?}");
     let busy = samples.iter().filter_map(|sample| sample.cpu_cores).fold(0.0, f64::max);
-    assert!(busy > 0.02, "{busy}");
+    assert!(busy > 0.002, "{busy}");
     assert!(samples.iter().all(|one| one.threads >= Some(2) && one.rss_bytes > Some(1e6)), "{samples:?}");
     assert!(samples.iter().all(|one| one.tcp_states.get("LISTEN") == Some(&1)), "{samples:?}");
     assert!(samples.iter().skip(1).all(|one| one.udp_drops == Some(0)), "{samples:?}");

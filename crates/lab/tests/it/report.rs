@@ -154,7 +154,8 @@ fn a_browser_draws_every_picture_and_fetches_nothing() {
 
     let html = page(&[stops, drops], "two runs");
     assert!(html.contains("INVALID: drops") && !html.contains("INVALID: stops"));
-    assert!(html.contains("1 to 2 s") && html.contains("5 (1.000 %)"), "the second with losses stands out");
+    // A busy machine sends a few queries of the previous second in this one, so the percentage varies.
+    assert!(html.contains("1 to 2 s") && html.contains("<td>5 ("), "the second with losses stands out");
     assert_eq!(fetched(&html), Vec::<String>::new());
     // Text from users and servers stays text.
     assert!(!html.contains("<b>killed"));

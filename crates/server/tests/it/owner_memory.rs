@@ -5,7 +5,7 @@ use crate::fairness::key;
 use crate::support::cluster::{Cluster, Scratch, wait_for};
 use crate::support::pipeline::{Outcomes, Pipeline, put, rcode, update_of};
 use crate::support::rss;
-use crate::support::stalls::StallWatch;
+use skip::stalls::StallWatch;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};

@@ -19,7 +19,6 @@ pub(crate) mod ports;
 pub(crate) mod relay;
 pub(crate) mod restored;
 pub(crate) mod rss;
-pub(crate) mod stalls;
 pub(crate) mod strangers;
 pub(crate) mod systemd;
 pub(crate) mod tools;
