@@ -143,7 +143,7 @@ fn a_process_a_control_group_and_metrics_are_sampled_during_a_run() {
     if let Some(group) = &group {
         let members = of(&format!("cgroup /{}", group.name));
         check_processes(&members);
-        // Even on a busy machine, a closed loop uses a whole hundredth of a core, so the quota throttles the group and its process.
+        // Even on a busy machine, a closed loop uses a whole hundredth of a core, so the quota throttles the group.
         for samples in [&members, &process] {
             let denied: f64 = samples.iter().filter_map(|sample| sample.throttled_seconds).sum();
             assert!(denied > 0.0, "{samples:?}");

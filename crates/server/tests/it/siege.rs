@@ -30,7 +30,7 @@ const UPDATE_PAUSE: Duration = Duration::from_millis(50);
 const UPDATE_TIMEOUT: Duration = Duration::from_secs(1);
 const UPDATE_ATTEMPTS: usize = 10;
 /// Maximum share of updates that are sent again, in percent.
-const RESENT_PERCENT_MAX: usize = 1;
+const RESENT_PERCENT_MAX: usize = 5;
 /// Limit for the p99 of updates with `--full`: this, or this multiple of the median before the attacks.
 const UPDATE_P99_MAX: Duration = Duration::from_millis(250);
 const UPDATE_P99_RATIO_MAX: u32 = 25;
