@@ -21,12 +21,8 @@ impl HierarchyProgram {
         if words.first().is_none_or(|word| word != HIERARCHY) {
             return Vec::new();
         }
-        let resolver = option(words, "--resolver").and_then(|name| {
-            let known = Resolver::ALL.into_iter().find(|known| known.label() == name)?;
-            Some(Self::Resolver(known))
-        });
-        let backend = option(words, "--backend")
-            .and_then(|name| Kind::ALL.into_iter().find(|known| known.label() == name).map(Self::Backend));
+        let resolver = option(words, "--resolver").and_then(Resolver::named).map(Self::Resolver);
+        let backend = option(words, "--backend").and_then(Kind::named).map(Self::Backend);
         resolver.into_iter().chain(backend).collect()
     }
 
@@ -35,6 +31,17 @@ impl HierarchyProgram {
         match self {
             Self::Resolver(resolver) => resolver.label(),
             Self::Backend(kind) => kind.label(),
+        }
+    }
+
+    /// The kind of server with the same program.
+    pub(crate) const fn kind(self) -> Option<Kind> {
+        match self {
+            Self::Resolver(Resolver::Unbound) => Some(Kind::Unbound),
+            Self::Resolver(Resolver::Bind) => Some(Kind::Bind),
+            Self::Resolver(Resolver::Knot) => Some(Kind::KnotResolver),
+            Self::Resolver(Resolver::Pdns) => None,
+            Self::Backend(kind) => Some(kind),
         }
     }
 

@@ -18,5 +18,7 @@ pub const CORES_MAX: u32 = 4_096;
 pub const NODES_MAX: u32 = 9;
 /// Assumed time to start and stop a server, in seconds. Only used to estimate the duration of an experiment.
 pub const SERVER_SECONDS: f64 = 2.0;
+/// Maximum number of zones for which a running server of the user is asked before each cell.
+pub const ZONES_ASKED_MAX: usize = 100;
 /// Maximum number of registry entries that are checked for killed runs.
 pub const RECORDS_MAX: usize = 10_000;

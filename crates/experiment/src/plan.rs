@@ -1,7 +1,7 @@
 //! The cells to measure in their order, the estimated duration, and missing programs.
 
 use crate::definition::variables::{substitute, substitute_known};
-use crate::definition::{ECHO, Experiment, KINDS, command};
+use crate::definition::{ECHO, Experiment, command};
 use crate::hierarchy_programs::HierarchyProgram;
 use crate::limits::{CELL_SECONDS_MAX, SERVER_SECONDS};
 use crate::results::Cell;
@@ -9,7 +9,7 @@ use crate::user_servers::UserServers;
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 use std::time::Duration;
-use testbed::Programs;
+use testbed::{Kind, Programs};
 
 /// Selects the cells in which a parameter has a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +66,8 @@ impl Plan {
     /// The same, with servers of the user.
     ///
     /// # Errors
-    /// The experiment has no such parameter or value, or a running server cannot replace one of the experiment.
+    /// The experiment has no such parameter or value, or a running server or program cannot replace one of the
+    /// experiment.
     pub fn with_user_servers(
         experiment: &Experiment,
         only: &[Only],
@@ -82,12 +83,20 @@ impl Plan {
         let (mut kinds, mut missing) = (BTreeSet::new(), BTreeSet::new());
         for combination in &combinations {
             let values = experiment.values(combination);
-            let load = longest_load(experiment, &values);
-            is_duration_known &= load.is_some();
-            seconds += load.unwrap_or(0.0).min(CELL_SECONDS_MAX as f64);
+            let (load, are_known) = longest_load(experiment, &values);
+            is_duration_known &= are_known;
+            seconds += load.min(CELL_SECONDS_MAX as f64);
             seconds += SERVER_SECONDS * started().count() as f64;
             kinds.extend(started().filter_map(|server| substitute(&server.kind, &values).ok()));
-            missing.extend(experiment.loads.iter().flat_map(|load| missing_of_load(&load.run, &values)));
+            for load in &experiment.loads {
+                let words = planned_words(&load.run, &values).unwrap_or_default();
+                for program in HierarchyProgram::of_load(&words) {
+                    check_other_build(program, user_servers)?;
+                    if !program.is_installed() {
+                        missing.insert(Missing { kind: program.label(), how: program.how_to_install() });
+                    }
+                }
+            }
         }
         missing.extend(kinds.iter().filter_map(|kind| missing_program(kind, &user_servers.programs)));
         let cell = |repeat| {
@@ -124,13 +133,12 @@ fn is_selected(combination: &BTreeMap<String, String>, only: &[Only]) -> bool {
     })
 }
 
-/// Duration in seconds of the longest load of a cell. `None` if a load does not specify its duration.
-fn longest_load(experiment: &Experiment, values: &BTreeMap<String, String>) -> Option<f64> {
-    let mut longest = 0.0_f64;
-    for load in &experiment.loads {
-        longest = longest.max(command::seconds(&planned_words(&load.run, values)?)?);
-    }
-    Some(longest)
+/// The longest known duration of a load of a cell in seconds, and whether all durations are known.
+fn longest_load(experiment: &Experiment, values: &BTreeMap<String, String>) -> (f64, bool) {
+    let known = experiment.loads.iter().map(|load| command::seconds(&planned_words(&load.run, values)?));
+    known.fold((0.0, true), |(longest, are_known), seconds| {
+        (seconds.map_or(longest, |seconds| longest.max(seconds)), are_known && seconds.is_some())
+    })
 }
 
 /// The command line of a load as far as it is known before servers have addresses.
@@ -139,18 +147,24 @@ fn planned_words(run: &str, values: &BTreeMap<String, String>) -> Option<Vec<Str
     command::words(&substitute_known(&substitute_known(run, values), values)).ok()
 }
 
-/// The programs that a load starts and that are not installed.
-fn missing_of_load(run: &str, values: &BTreeMap<String, String>) -> Vec<Missing> {
-    let programs = HierarchyProgram::of_load(&planned_words(run, values).unwrap_or_default()).into_iter();
-    let missing = programs.filter(|program| !program.is_installed());
-    missing.map(|program| Missing { kind: program.label(), how: program.how_to_install() }).collect()
+/// A load starts the installed program.
+fn check_other_build(program: HierarchyProgram, user_servers: &UserServers) -> Result<(), String> {
+    let kind = program.kind();
+    match user_servers.programs.overrides().find(|(other, _)| Some(*other) == kind) {
+        Some((kind, path)) => Err(format!(
+            "cannot use {} as {kind}: `hierarchy run` starts the installed {kind}; leave the option out",
+            path.display(),
+            kind = kind.label()
+        )),
+        None => Ok(()),
+    }
 }
 
 fn missing_program(kind: &str, programs: &Programs) -> Option<Missing> {
     if kind == ECHO {
         return None;
     }
-    let kind = KINDS.into_iter().find(|known| known.label() == kind)?;
+    let kind = Kind::named(kind)?;
     programs.find(kind).is_none().then(|| Missing { kind: kind.label(), how: kind.how_to_install() })
 }
 

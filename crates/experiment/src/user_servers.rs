@@ -1,7 +1,7 @@
 //! Servers of the user: running ones in place of servers of a definition, and other builds of programs.
 
 use crate::definition::variables::{names, substitute_known};
-use crate::definition::{ECHO, Experiment, KINDS, hint};
+use crate::definition::{ECHO, Experiment, hint};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -58,8 +58,8 @@ impl FromStr for Program {
         if name == ECHO {
             return Err("the echo is part of catlab; it has no program of its own".into());
         }
-        let kind = KINDS.into_iter().find(|kind| kind.label() == name).ok_or_else(|| {
-            format!("there is no kind of server `{name}`; {}", hint(name, KINDS.iter().map(|kind| kind.label())))
+        let kind = Kind::named(name).ok_or_else(|| {
+            format!("there is no kind of server `{name}`; {}", hint(name, Kind::ALL.into_iter().map(Kind::label)))
         })?;
         Ok(Self { kind, path: path.into() })
     }

@@ -89,10 +89,10 @@ impl Folder {
 
     fn check(&self) -> Result<(), String> {
         if self.form != FORM {
-            return Err(format!("of form {}; this program reads form {FORM}", self.form));
+            return Err(format!("its format has version {}; this program reads version {FORM}", self.form));
         }
         if self.zones.len() > ZONES_MAX {
-            return Err(format!("{} zones; {ZONES_MAX} are allowed", self.zones.len()));
+            return Err(format!("{} zones; at most {ZONES_MAX} are allowed", self.zones.len()));
         }
         if self.behaviors.len() > BEHAVIORS_MAX {
             return Err(format!("behaviors of {} servers; at most {BEHAVIORS_MAX} are allowed", self.behaviors.len()));
@@ -100,7 +100,7 @@ impl Folder {
         let mut names: Vec<&str> = self.zones.iter().map(|zone| zone.name.as_str()).collect();
         names.sort_unstable();
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(format!("the zone {} is there twice", twice[0]));
+            return Err(format!("the zone {} is listed twice", twice[0]));
         }
         for zone in &self.zones {
             if !zone.name.ends_with('.') {
@@ -108,7 +108,10 @@ impl Folder {
             }
             if zone.servers.len() > SERVERS_OF_ZONE_MAX {
                 let count = zone.servers.len();
-                return Err(format!("the zone {} has {count} servers; {SERVERS_OF_ZONE_MAX} are allowed", zone.name));
+                return Err(format!(
+                    "the zone {} has {count} servers; at most {SERVERS_OF_ZONE_MAX} are allowed",
+                    zone.name
+                ));
             }
             let is_inside = zone.file.components().all(|part| matches!(part, std::path::Component::Normal(_)));
             if !is_inside || zone.file.as_os_str().is_empty() {
@@ -162,7 +165,12 @@ mod tests {
         folder.write(&dir).unwrap();
         assert_eq!(Folder::read(&dir).unwrap(), folder);
         fs::write(dir.join(INDEX), "{\"form\":2,\"zones\":[]}").unwrap();
-        assert!(Folder::read(&dir).unwrap_err().to_string().contains("of form 2; this program reads form 1"));
+        assert!(
+            Folder::read(&dir)
+                .unwrap_err()
+                .to_string()
+                .contains("its format has version 2; this program reads version 1")
+        );
         fs::remove_dir_all(&dir).unwrap();
         assert_eq!(Folder::read(&dir).unwrap_err().kind(), io::ErrorKind::NotFound);
     }

@@ -45,7 +45,7 @@ pub(super) fn command(program: &Path, setup: &Setup) -> Result<Command, PeerErro
 
 fn options(setup: &Setup) -> String {
     let (folder, ip, port) = (setup.folder.display(), setup.address.ip(), setup.address.port());
-    let (connections_max, lines) = (setup.connections_max, &setup.lines);
+    let (connections_max, lines) = (setup.connections(), &setup.lines);
     let transfers = match setup.primary {
         Some(_) => "any;".to_owned(),
         None if setup.keys.is_empty() => "none;".to_owned(),
@@ -88,7 +88,7 @@ fn options(setup: &Setup) -> String {
 fn tls(setup: &Setup) -> String {
     let Some(encryption) = &setup.encryption else { return String::new() };
     let (certificate, key) = (encryption.certificate.display(), encryption.key.display());
-    let connections_max = setup.connections_max;
+    let connections_max = setup.connections();
     format!(
         "tls own {{ cert-file \"{certificate}\"; key-file \"{key}\"; }};
 http own {{ endpoints {{ \"/dns-query\"; }}; listener-clients {connections_max}; streams-per-connection 100; }};\n"

@@ -17,7 +17,7 @@ const CHECK: &str =
     "checkInterval=1, maxCheckFailures=1, checkName=\"id.server.\", checkType=\"TXT\", checkClass=DNSClass.CHAOS";
 
 pub(super) fn command(program: &Path, setup: &Setup) -> Result<Command, PeerError> {
-    let connections_max = setup.connections_max;
+    let connections_max = setup.connections();
     // The servers that are up get queries by their number of queries in flight. This is the default policy.
     let mut text = format!(
         "setSecurityPollSuffix(\"\")
@@ -50,7 +50,7 @@ setMaxTCPQueuedConnections({connections_max})
 fn listeners(setup: &Setup) -> String {
     let (address, ip) = (setup.address, setup.address.ip());
     let options =
-        format!("reusePort=true, maxInFlight={IN_FLIGHT_MAX}, maxConcurrentTCPConnections={}", setup.connections_max);
+        format!("reusePort=true, maxInFlight={IN_FLIGHT_MAX}, maxConcurrentTCPConnections={}", setup.connections());
     let mut text = format!("addLocal(\"{address}\", {{{options}}})\n");
     let Some(encryption) = &setup.encryption else { return text };
     let files = format!("\"{}\", \"{}\"", encryption.certificate.display(), encryption.key.display());

@@ -14,7 +14,7 @@ const IDLE_SECONDS: u32 = 50;
 const CONNECT_SECONDS_MAX: u32 = 5;
 
 pub(super) fn command(program: &Path, setup: &Setup) -> Result<Command, PeerError> {
-    let (address, ip, connections_max) = (setup.address, setup.address.ip(), setup.connections_max);
+    let (address, ip, connections_max) = (setup.address, setup.address.ip(), setup.connections());
     let idle_s = setup.idle_s.unwrap_or(IDLE_SECONDS);
     let mut text = format!("global\n  maxconn {connections_max}\n");
     if let Some(threads) = setup.threads {

@@ -59,6 +59,12 @@ impl Kind {
         }
     }
 
+    /// The kind with this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.label() == name)
+    }
+
     /// The transports over which it can answer.
     #[must_use]
     pub const fn transports(self) -> &'static [Transport] {

@@ -68,7 +68,7 @@ struct Node {
 impl Nodes {
     /// Creates a cluster with a node for each of the addresses, and waits until each answers for all zones. Uses of
     /// `setup`: `threads`, `idle_s`, the first of `keys`, `zones`, `launch`, the certificate of `encryption`, and
-    /// `connections_max` if the server's own limits are lower.
+    /// `connections_max`.
     ///
     /// # Errors
     /// [`PeerError`] if the program is missing, if a node does not start, or if `setup` has a primary.
@@ -301,12 +301,6 @@ impl Nodes {
     pub fn configuration(&self) -> String {
         self.nodes.first().map_or_else(String::new, |node| std::fs::read_to_string(&node.config).unwrap_or_default())
     }
-
-    /// The folder of the cluster, with `ca.pem`, and `update.key` if there is a key.
-    #[must_use]
-    pub fn folder(&self) -> &Path {
-        &self.folder
-    }
 }
 
 impl Drop for Nodes {
@@ -324,10 +318,9 @@ fn configure(config: &Path, setup: &Setup, addresses: &NodeAddresses) -> Result<
     if let Some(seconds) = setup.idle_s {
         edits.push(("idle_ms = 10000", format!("idle_ms = {}", 1_000 * seconds)));
     }
-    if setup.connections_max > 2_048 {
-        let max = setup.connections_max;
+    if let Some(max) = setup.connections_max {
         edits.push(("connections_per_client_max = 2048", format!("connections_per_client_max = {max}")));
-        edits.push(("connections_max = 16384", format!("connections_max = {}", max.max(16_384))));
+        edits.push(("connections_max = 16384", format!("connections_max = {max}")));
     }
     if !addresses.dns.ip().is_loopback() {
         // As for loopback by default: the loads have one address each.

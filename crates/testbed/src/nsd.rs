@@ -44,7 +44,7 @@ pub(super) fn command(program: &Path, setup: &Setup) -> Result<Command, PeerErro
 
 fn server(setup: &Setup) -> String {
     let folder = setup.folder.display();
-    let (ip, port, connections_max) = (setup.address.ip(), setup.address.port(), setup.connections_max);
+    let (ip, port, connections_max) = (setup.address.ip(), setup.address.port(), setup.connections());
     let mut text = format!(
         "server:
   ip-address: {ip}@{port}

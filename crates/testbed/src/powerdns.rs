@@ -20,7 +20,7 @@ pub(super) fn command(program: &Path, setup: &Setup) -> Result<Command, PeerErro
         setup.address.ip(),
         setup.address.port(),
         setup.folder.display(),
-        setup.connections_max,
+        setup.connections(),
     );
     if let Some(threads) = setup.threads {
         let _written = writeln!(text, "receiver-threads={threads}\ndistributor-threads={threads}");

@@ -57,7 +57,7 @@ impl UpdateKey {
 /// Ports for encrypted transports, on the address of the server.
 #[derive(Clone, Debug, Default)]
 pub struct Encryption {
-    /// The certificate chain, in PEM. Catamaran has its own.
+    /// The certificate chain, in PEM.
     pub certificate: PathBuf,
     /// The key of the certificate, in PEM.
     pub key: PathBuf,
@@ -89,8 +89,9 @@ pub struct Setup {
     pub backends: Vec<SocketAddr>,
     /// Number of threads or processes that answer; `None` is the default of the server.
     pub threads: Option<usize>,
-    /// Limit of TCP connections, for dnsdist per thread. Catamaran, CoreDNS and Knot Resolver keep their own.
-    pub connections_max: usize,
+    /// Limit of TCP connections, for dnsdist per thread. If `None`, Catamaran keeps its own limits, and others get
+    /// 500. CoreDNS and Knot Resolver always keep their own.
+    pub connections_max: Option<usize>,
     /// Seconds until an idle connection is closed; `None` is the default of the server. Only for BIND, Knot, NSD,
     /// Unbound, dnsdist and HAProxy.
     pub idle_s: Option<u32>,
@@ -122,7 +123,7 @@ impl Setup {
             catalog: None,
             backends: Vec::new(),
             threads: Some(1),
-            connections_max: CONNECTIONS_MAX,
+            connections_max: None,
             idle_s: None,
             encryption: None,
             statistics: None,
@@ -141,6 +142,11 @@ impl Setup {
         ports.sort_unstable();
         ports.dedup();
         ports
+    }
+
+    /// The limit of TCP connections of servers that need one.
+    pub(crate) fn connections(&self) -> usize {
+        self.connections_max.unwrap_or(CONNECTIONS_MAX)
     }
 
     /// The IPv4 addresses that may query and transfer: this computer, or everything that reaches the address.

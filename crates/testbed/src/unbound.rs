@@ -60,7 +60,7 @@ forward-zone:
 }
 
 fn server(setup: &Setup) -> String {
-    let (folder, connections_max, clients) = (setup.folder.display(), setup.connections_max, setup.clients_v4());
+    let (folder, connections_max, clients) = (setup.folder.display(), setup.connections(), setup.clients_v4());
     // Only a forwarder asks others.
     let outgoing = if setup.backends.is_empty() { 64 } else { OUTGOING_MAX };
     let mut text = format!(

@@ -77,6 +77,13 @@ fn check_by(experiment: &Experiment, parameter: &str, name: &str, by: &BTreeMap<
         let text = format!("the parameter `{parameter}` has no value {wrong}; {}", hint(wrong, known));
         return Err(Problem::new(&["by", parameter, name, wrong], text));
     }
+    let others = experiment.by.values().flat_map(BTreeMap::keys);
+    for (value, text) in by {
+        if let Some(other) = others.clone().find(|other| names(&text.0).any(|used| used == *other)) {
+            let text = format!("the value has {{{other}}}, which is in a table [by.PARAMETER] too; write its value");
+            return Err(Problem::new(&["by", parameter, name, value], text));
+        }
+    }
     match known.iter().find(|value| !by.contains_key(**value)) {
         Some(value) => Err(Problem::new(&place, format!("`{name}` has no value for {parameter}={value}; add it"))),
         None => Ok(()),

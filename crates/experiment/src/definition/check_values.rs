@@ -9,8 +9,6 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use testbed::Kind;
 
-/// The servers of the testbed.
-pub(crate) const KINDS: [Kind; 10] = Kind::ALL;
 /// Servers that can be a primary and its secondaries.
 const WITH_SECONDARIES: [Kind; 3] = [Kind::Bind, Kind::Knot, Kind::Nsd];
 /// Servers with catalogs of zones.
@@ -36,7 +34,8 @@ pub(super) fn check_values(experiment: &Experiment) -> Result<(), Problem> {
     // Placeholders for values that are only known when the cell runs.
     let mut late = BTreeMap::from([(FOLDER.to_owned(), "/folder".to_owned())]);
     for server in &experiment.servers {
-        let known = SERVER_VARIABLES.iter().filter(|variable| **variable != "key" || server.key);
+        let is_known = |variable: &&&str| (**variable != "key" || server.key) && **variable != "ca";
+        let known = SERVER_VARIABLES.iter().filter(is_known);
         late.extend(known.map(|variable| (format!("{}.{variable}", server.name), PLACEHOLDER.to_owned())));
     }
     let mut values = experiment.values(&BTreeMap::new());
@@ -48,6 +47,12 @@ pub(super) fn check_values(experiment: &Experiment) -> Result<(), Problem> {
     for combination in experiment.combinations() {
         let mut values = experiment.values(&combination);
         values.extend(late.clone());
+        for server in &experiment.servers {
+            let transport = server.transport.as_deref().and_then(|text| substitute(text, &values).ok()?.parse().ok());
+            if transport.is_some_and(Transport::is_encrypted) {
+                values.insert(format!("{}.ca", server.name), "/folder/ca.pem".to_owned());
+            }
+        }
         if let Some(links) = &experiment.links {
             links.shape(&values).map_err(|text| Problem::new(&["links"], text))?;
         }
@@ -77,11 +82,12 @@ type KeyProblem = (&'static str, String);
 fn check_event(event: &Event, experiment: &Experiment, values: &BTreeMap<String, String>) -> Result<(), KeyProblem> {
     let Resolved { seconds, action, node, zones } = event.resolved(values)?;
     if zones.is_some() != action.is_of_zones() {
-        let text = if action.is_of_zones() { "write how many, as in zones = 100" } else { "remove `zones`" };
-        return Err((
-            "zones",
-            format!("`{}` changes {} zones; {text}", action.label(), if zones.is_some() { "no" } else { "some" }),
-        ));
+        let why = if action.is_of_zones() {
+            "needs the number of zones; write for example zones = 100"
+        } else {
+            "changes no zones; remove `zones`"
+        };
+        return Err(("zones", format!("`{}` {why}", action.label())));
     }
     if action.is_of_links() && experiment.links.is_none() {
         return Err(("action", format!("`{}` needs links between loads and servers; add [links]", action.label())));
@@ -133,6 +139,10 @@ fn check_change(event: &Event, experiment: &Experiment, values: &BTreeMap<String
     }
     let nodes = server.nodes.as_ref().and_then(|nodes| substitute(&nodes.0, values).ok()?.parse::<u32>().ok());
     let has_secondary = nodes.is_some_and(|nodes| nodes > 1) && server.primary.is_none();
+    if !WITH_CATALOGS.iter().any(|known| known.label() == kind) {
+        let kinds = WITH_CATALOGS.map(Kind::label).join(", ");
+        return Err(("server", format!("the zones of {kind} cannot change here; use catamaran, {kinds} or echo")));
+    }
     if server.catalog.is_none() || !has_secondary {
         let text =
             format!("the zones of {kind} change by a catalog and its secondaries; add `catalog` and `nodes = 2`");
@@ -144,7 +154,7 @@ fn check_change(event: &Event, experiment: &Experiment, values: &BTreeMap<String
 fn check_server(server: &Server, values: &BTreeMap<String, String>) -> Result<(), KeyProblem> {
     let in_cell = |key, text: &str| substitute(text, values).map_err(|text| (key, text));
     let kind = in_cell("kind", &server.kind)?;
-    let known = KINDS.iter().map(|kind| kind.label()).chain([ECHO]);
+    let known = Kind::ALL.into_iter().map(Kind::label).chain([ECHO]);
     if !known.clone().any(|known| known == kind) {
         return Err(("kind", format!("there is no kind of server `{kind}`; {}", hint(&kind, known))));
     }
@@ -250,7 +260,7 @@ fn check_catalog(server: &Server, kind: &str) -> Result<(), KeyProblem> {
 /// Some kinds of servers have backends instead of zones.
 fn check_backends(server: &Server, kind: &str, backends: &str) -> Result<(), KeyProblem> {
     let has_backends = !addresses(backends).map_err(|text| ("backends", text))?.is_empty();
-    let known = KINDS.into_iter().find(|known| known.label() == kind);
+    let known = Kind::named(kind);
     if known.is_some_and(Kind::needs_backends) {
         if !has_backends {
             return Err(("kind", format!("{kind} needs servers behind it; write backends = \"{{NAME.address}}\"")));
@@ -273,7 +283,7 @@ fn check_load(load: &Load, values: &BTreeMap<String, String>) -> Result<(), KeyP
     if words[0] == command::HIERARCHY && words.get(1).is_none_or(|word| word != "run") {
         return Err(("run", "only `hierarchy run` is a load; write `run` after `hierarchy`".into()));
     }
-    if command::has(&words, "--out") {
+    if command::has(command::own_words(&words), "--out") {
         return Err(("run", "the experiment chooses the folder of each run; remove --out".into()));
     }
     if command::seconds(&words).is_some_and(|seconds| seconds > CELL_SECONDS_MAX as f64) {

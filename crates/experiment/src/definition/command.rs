@@ -23,10 +23,15 @@ pub fn words(line: &str) -> Result<Vec<String>, String> {
 /// How long a load runs, in seconds, if its command line says so.
 #[must_use]
 pub fn seconds(words: &[String]) -> Option<f64> {
-    // A replay ends at this time of its trace.
+    let words = own_words(words);
+    if has(words, "--fast") {
+        return None;
+    }
+    // A replay begins and ends at these times of its trace.
     if let Some(until) = option(words, "--until") {
         let speed = option(words, "--speed").map_or(Some(1.0), |speed| speed.parse::<f64>().ok());
-        let length = report::parse_duration(until).ok()?;
+        let from = report::parse_duration(option(words, "--from").unwrap_or("0s")).ok()?;
+        let length = report::parse_duration(until).ok()?.saturating_sub(from);
         return speed.filter(|speed| *speed > 0.0).map(|speed| length.as_secs_f64() / speed);
     }
     if let Some(duration) = option(words, "--duration") {
@@ -68,6 +73,9 @@ mod tests {
             ("replay day.pcap --duration 2m", Some(120.0)),
             ("replay day.pcap --until 20s", Some(20.0)),
             ("replay day.pcap --until 20s --speed 0.5", Some(40.0)),
+            ("replay day.pcap --from 1h --until 65m", Some(300.0)),
+            ("replay day.pcap --until 20s --fast", None),
+            ("load --rate 5 -- program --duration 1h", Some(10.0)),
             ("load --rate 5", Some(10.0)),
             ("load --rate 5@1s,6@2s", None),
             ("load --once --queries file", None),

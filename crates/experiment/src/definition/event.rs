@@ -52,17 +52,6 @@ impl std::str::FromStr for Node {
     }
 }
 
-impl std::fmt::Display for Node {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Leader => f.write_str("leader"),
-            Self::Follower => f.write_str("follower"),
-            Self::Same => f.write_str("same"),
-            Self::Number(number) => number.fmt(f),
-        }
-    }
-}
-
 /// What an event does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -3,6 +3,7 @@
 use super::Links;
 use super::variables::substitute;
 use links::delay::{Loss, Shape};
+use links::plan::GroupPlan;
 use links::units;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +12,7 @@ impl Links {
     /// The shape of the link between loads and servers.
     ///
     /// # Errors
-    /// A text is not a time or share.
+    /// A text is not a time or share, or it is out of range.
     pub(crate) fn shape(&self, values: &BTreeMap<String, String>) -> Result<Shape, String> {
         let text = |text: &Option<String>| text.as_ref().map(|text| substitute(text, values)).transpose();
         let mut shape =
@@ -22,6 +23,8 @@ impl Links {
         if let Some(loss) = text(&self.loss)? {
             shape.loss = Loss { share: units::read_share(&loss)?, ..Loss::NONE };
         }
-        Ok(shape)
+        let group = GroupPlan { name: "loads".into(), shape, networks: Vec::new() };
+        group.check()?;
+        Ok(group.shape)
     }
 }

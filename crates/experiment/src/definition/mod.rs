@@ -18,7 +18,7 @@ pub mod variables;
 mod tests;
 
 pub(crate) use backends::addresses;
-pub(crate) use check_values::{ECHO, KINDS};
+pub(crate) use check_values::ECHO;
 pub use event::{Action, Event, Node, Resolved};
 pub use problem::DefinitionError;
 pub(crate) use problem::hint;

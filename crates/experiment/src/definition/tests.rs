@@ -100,6 +100,12 @@ fn a_name_without_definition_is_found_in_every_text() {
         ("[variables]", "[by.server]\nx = { nds = 1 }\n[variables]", 6, "no value nds; did you mean `nsd`?"),
         ("[variables]", "[by.server]\nx = { nsd = 1 }\n[variables]", 6, "no value for server=echo"),
         ("[variables]", "[by.server]\ncount = { nsd = 1, echo = 2 }\n[variables]", 6, "has another value already"),
+        (
+            "[variables]",
+            "[by.server]\nx = { nsd = \"{y}\", echo = 2 }\ny = { nsd = 1, echo = 2 }\n[variables]",
+            6,
+            "the value has {y}, which is in a table [by.PARAMETER] too",
+        ),
     ] {
         let error = error_of(from, to);
         assert!(error.starts_with(&format!("a.toml:{line}: ")) && error.contains(expected), "{to}: {error}");
@@ -178,9 +184,11 @@ fn values_are_checked_in_every_cell_and_size() {
         ("[\"trace", "[\"experiment run x\", \"trace", 4, "cannot run another one"),
         ("seconds = 1", "seconds = 601", 19, "not a time within a cell"),
         ("action = \"kill\"", "action = \"kill\"\nzones = 1", 22, "remove `zones`"),
-        ("action = \"kill\"", "action = \"add-zones\"", 18, "write how many"),
+        ("action = \"kill\"", "action = \"add-zones\"", 18, "write for example zones = 100"),
         ("action = \"kill\"", "action = \"add-zones\"\nzones = \"x\"", 22, "not a number of zones"),
         ("action = \"kill\"", "action = \"add-zones\"\nzones = 1", 20, "has no `hierarchy`"),
+        ("load --server", "load --ca {dns.ca} --server", 17, "{dns.ca} has no value"),
+        ("[[server]]", "[links]\nrtt = \"lognormal:80ms:99\"\n[[server]]", 11, "sigma of lognormal is 0 to 5"),
         ("cpu = \"{cpu}\"", "catalog = \"x.\"", 14, "nsd has no catalog here"),
         ("cpu = \"{cpu}\"", "catalog = \"x\"", 14, "no final dot"),
         ("load --server", "hierarchy profile --server", 17, "write `run` after `hierarchy`"),

@@ -97,12 +97,13 @@ impl Experiment {
     /// # Errors
     /// A variable has no value.
     pub fn complete(&self, values: &mut BTreeMap<String, String>) -> Result<(), String> {
+        let mut complete = Vec::new();
         for name in self.by.values().flat_map(BTreeMap::keys) {
             if let Some(value) = values.get(name) {
-                let value = substitute(value, values)?;
-                values.insert(name.clone(), value);
+                complete.push((name.clone(), substitute(value, values)?));
             }
         }
+        values.extend(complete);
         Ok(())
     }
 

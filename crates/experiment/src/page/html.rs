@@ -167,7 +167,8 @@ impl Page<'_> {
         if each.is_empty() {
             return each;
         }
-        let how = "To repeat a cell by hand, paste its commands into a shell in the folder of these results.";
+        let how = "The commands of each cell, for a shell in the folder of these results. Cores, limits of CPU and \
+                   memory, links and events are not part of them.";
         format!("<h2 id=\"commands\">Commands</h2>\n<p>{how}</p>\n{each}")
     }
 

@@ -22,6 +22,7 @@ pub use verdicts::Verdicts;
 
 use crate::claim::judge;
 use crate::definition::Experiment;
+use crate::run::COMMAND;
 use pictures::DrawnPicture;
 use report::pictures::ImageFormat;
 use results::Results;
@@ -53,6 +54,13 @@ pub fn write(folder: &Path, experiment: &Experiment) -> Result<Verdicts, String>
             save(folder, &format!("{}.{extension}", picture.file_stem), &picture.chart.draw(format)?)?;
         }
     }
+    // A definition that was changed has fewer pictures.
+    for number in pictures.len() + 1.. {
+        let files = ["svg", "png"].map(|extension| folder.join(format!("picture-{number}.{extension}")));
+        if files.iter().all(|file| std::fs::remove_file(file).is_err()) {
+            break;
+        }
+    }
     let page = Page { experiment, results, verdicts, pictures, machines };
     save(folder, "claims.json", page.verdicts.json(&experiment.title)?.as_bytes())?;
     save(folder, "README.md", page.readme().as_bytes())?;
@@ -79,13 +87,8 @@ pub fn publish(folder: &Path, name: &str, to: &Path) -> Result<PathBuf, String> 
         save(to, &published, read(&format!("{picture}.svg"))?.as_bytes())?;
         text = text.replace(&format!("]({picture}.svg)\n\n[PNG]({picture}.png)\n"), &format!("]({published})\n"));
     }
-    // The folder of another size has the size in its name.
-    let words = match (name.strip_suffix("-quick"), name.strip_suffix("-paper")) {
-        (Some(name), _) => format!("{name} --quick"),
-        (_, Some(name)) => format!("{name} --paper"),
-        _ => name.to_owned(),
-    };
-    let run = format!("\n```sh\ncatlab experiment run {words}\n```\n\n## Claims\n");
+    let command = read(COMMAND)?;
+    let run = format!("\n```sh\n{}\n```\n\n## Claims\n", command.trim());
     save(to, &format!("{name}.md"), text.replacen("\n## Claims\n", &run, 1).as_bytes())?;
     Ok(to.join(format!("{name}.md")))
 }

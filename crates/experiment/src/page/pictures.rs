@@ -15,8 +15,10 @@ pub(super) struct DrawnPicture {
 }
 
 pub(super) fn draw(experiment: &Experiment, results: &Results) -> Result<Vec<DrawnPicture>, String> {
-    let pictures = (1..).zip(&experiment.pictures);
-    pictures
+    // A size may not have the cells of a picture.
+    let pictures = experiment.pictures.iter().filter(|picture| planned(picture, results).next().is_some());
+    (1..)
+        .zip(pictures)
         .map(|(number, picture)| {
             let chart = chart(picture, experiment, results)
                 .map_err(|error| format!("cannot draw the picture \"{}\": {error}", picture.title))?;

@@ -27,7 +27,7 @@ pub(crate) struct Combination {
     pub(crate) cells: Vec<CellResult>,
     /// Number of repeats that were not run.
     pub(super) missing: u32,
-    /// Whether it is in the matrix. If not, another size of the experiment measured it.
+    /// Whether it is in the matrix. If not, it was measured before the matrix changed.
     pub(super) is_planned: bool,
 }
 
@@ -119,7 +119,7 @@ impl Combination {
             }
         }
         if !self.is_planned {
-            reasons.push(("left over from another size of the experiment".into(), Vec::new()));
+            reasons.push(("measured earlier; no longer in the matrix".into(), Vec::new()));
         }
         let lines = reasons.into_iter().map(|(reason, repeats)| match repeats.as_slice() {
             [] => reason,

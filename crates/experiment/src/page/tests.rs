@@ -3,6 +3,7 @@
 use super::{publish, write};
 use crate::definition::{Action, Experiment};
 use crate::results::{Cell, CellResult, EventResult, Outcome, ServerResult};
+use crate::run::COMMAND;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -218,7 +219,7 @@ fn cells_of_another_size_are_shown_as_left_over() {
     };
     let verdicts = write(&folder.0, &small).unwrap();
     assert_eq!(verdicts.claims[2].reasons, ["server=bind is not part of this run"]);
-    assert!(folder.text("index.html").contains("left over from another size of the experiment"));
+    assert!(folder.text("index.html").contains("measured earlier; no longer in the matrix"));
     assert!(!folder.text("picture-1.svg").contains("bind"));
 }
 
@@ -246,11 +247,16 @@ fn a_published_page_has_its_pictures_and_its_command() {
     let folder = Folder::new("published");
     fill(&folder.0);
     write(&folder.0, &experiment()).unwrap();
-    for (name, command) in [("rate", "run rate\n"), ("rate-quick", "run rate --quick\n")] {
+    std::fs::write(folder.0.join("picture-3.svg"), "of a picture that is gone").unwrap();
+    write(&folder.0, &experiment()).unwrap();
+    std::fs::write(folder.0.join(COMMAND), "catlab experiment run rate --only cpu=1\n").unwrap();
+    for name in ["rate", "rate-quick"] {
         let page = publish(&folder.0, name, &folder.0.join("docs")).unwrap();
         assert_eq!(page, folder.0.join(format!("docs/{name}.md")));
         let text = std::fs::read_to_string(page).unwrap();
+        let command = "```sh\ncatlab experiment run rate --only cpu=1\n```\n";
         assert!(text.contains(command) && !text.contains("PNG"), "{text}");
+        assert!(!folder.0.join(format!("docs/{name}-3.svg")).exists());
         for number in [1, 2] {
             assert!(text.contains(&format!("]({name}-{number}.svg)")), "{text}");
             assert!(folder.0.join(format!("docs/{name}-{number}.svg")).exists(), "{number}");

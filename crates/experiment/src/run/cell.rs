@@ -5,7 +5,7 @@ use super::load::Load;
 use super::marks::Marks;
 use super::record::Record;
 use super::server::Server;
-use super::start::start;
+use super::start::{check_user_server, start};
 use super::{Options, figures, shell_line};
 use crate::definition::variables::FOLDER;
 use crate::definition::{Event, Experiment, Resolved};
@@ -80,6 +80,7 @@ fn attempt(context: &Context<'_>, experiment: &Experiment, result: &mut CellResu
         if let Some(address) = context.options.user_servers.addresses.get(&definition.name) {
             let variables = ["address", "addresses", "last", "plain"].map(|name| format!("{}.{name}", definition.name));
             values.extend(variables.map(|name| (name, address.to_string())));
+            check_user_server(context, definition, &values, *address)?;
             result.servers.push(ServerResult::external(&definition.name, *address));
             continue;
         }
@@ -93,9 +94,9 @@ fn attempt(context: &Context<'_>, experiment: &Experiment, result: &mut CellResu
     experiment.complete(&mut values).map_err(CellError::Failed)?;
     servers.iter_mut().for_each(Server::begin);
     let mut loads = Vec::new();
-    let marks = Marks::new(context, experiment).map_err(|error| CellError::Failed(format!("marks: {error}")))?;
+    let (mut marks, has_events) = (Marks::default(), !experiment.events.is_empty());
     for definition in &experiment.loads {
-        let load = Load::start(context, &hosts, definition, &values, marks.path())?;
+        let load = Load::start(context, &hosts, definition, &values, has_events.then_some(&mut marks))?;
         let words: Vec<_> = std::iter::once("catlab").chain(load.words.iter().map(String::as_str)).collect();
         result.commands.push(relative_line(&words, context.folder));
         result.servers.extend(load.servers.iter().cloned());
@@ -147,6 +148,28 @@ fn planned<'a>(events: &'a [Event], values: &BTreeMap<String, String>) -> Result
     Ok(planned)
 }
 
+/// Waits until the run of each load has begun. A load that reads a long trace first takes a while. Returns at once if
+/// the cell has no events, whose times count from then on.
+fn wait_for_begin(
+    context: &Context<'_>,
+    marks: &Marks,
+    servers: &mut [Server],
+    loads: &mut [Load],
+) -> Result<Instant, CellError> {
+    let started = Instant::now();
+    while !marks.have_all_begun() && loads.iter_mut().all(Load::is_running) {
+        context.check_stop()?;
+        if let Some(reason) = servers.iter_mut().find_map(Server::exited) {
+            return Err(CellError::Failed(reason));
+        }
+        if started.elapsed() > Duration::from_secs(CELL_SECONDS_MAX) {
+            return Err(CellError::Failed(format!("a load did not begin within {CELL_SECONDS_MAX} s")));
+        }
+        std::thread::sleep(INTERVAL);
+    }
+    Ok(Instant::now())
+}
+
 /// Performs the events until all loads have exited.
 fn wait(
     context: &Context<'_>,
@@ -157,21 +180,27 @@ fn wait(
     loads: &mut [Load],
     result: &mut CellResult,
 ) -> Result<(), CellError> {
-    let began = Instant::now();
+    let began = wait_for_begin(context, marks, servers, loads)?;
     let mut events = events.iter().peekable();
     while loads.iter_mut().any(Load::is_running) {
         context.check_stop()?;
         if began.elapsed() > Duration::from_secs(CELL_SECONDS_MAX) {
             return Err(CellError::Failed(format!("the loads did not exit within {CELL_SECONDS_MAX} s")));
         }
-        while let Some(planned) = events.next_if(|planned| planned.event.seconds <= began.elapsed().as_secs_f64()) {
+        let is_due = |planned: &&Planned<'_>| planned.event.seconds <= began.elapsed().as_secs_f64();
+        if let Some(planned) = events.next_if(is_due) {
             let server = servers.iter_mut().find(|server| server.name() == planned.server);
-            let done = perform(planned, server, began, context, hosts, marks);
+            let mut done = perform(planned, server, began, context, hosts, marks);
+            // The charts and figures of the loads would not show it.
+            if done.happened && !loads.iter_mut().any(Load::is_running) {
+                (done.happened, done.reason) = (false, Some("the loads had ended before".into()));
+            }
             result.events.push(done.clone());
             context.check_stop()?;
             if !done.happened {
-                return Err(did_not_happen(&done, began));
+                return Err(did_not_happen(&done, loads, began));
             }
+            continue;
         }
         if let Some(reason) = servers.iter_mut().find_map(Server::exited) {
             return Err(CellError::Failed(reason));
@@ -188,17 +217,18 @@ fn wait(
     }
     match result.events.iter().find(|event| !event.happened) {
         None => Ok(()),
-        Some(event) => Err(did_not_happen(event, began)),
+        Some(event) => Err(did_not_happen(event, loads, began)),
     }
 }
 
 /// The error of an event that had no effect.
-fn did_not_happen(event: &EventResult, began: Instant) -> CellError {
+fn did_not_happen(event: &EventResult, loads: &mut [Load], began: Instant) -> CellError {
     let EventResult { seconds, server, action, reason, .. } = event;
     let (action, total) = (action.label(), began.elapsed().as_secs_f64());
     let why = reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
-    let text = format!("the event `{action}` of the server {server} at {seconds:.1} s did not happen{why}");
-    CellError::Failed(format!("{text}; the loads ran for {total:.1} s"))
+    let have_ended = !loads.iter_mut().any(Load::is_running);
+    let end = if have_ended { format!("; the loads ran for {total:.1} s") } else { String::new() };
+    CellError::Failed(format!("the event `{action}` of the server {server} at {seconds:.1} s did not happen{why}{end}"))
 }
 
 impl Planned<'_> {

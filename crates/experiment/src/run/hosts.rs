@@ -9,6 +9,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use testbed::free_address;
 
@@ -51,8 +52,15 @@ impl Hosts {
             spin: Duration::ZERO,
             groups: vec![group],
         };
-        let net = Net::make(&plan);
-        let net = net.map_err(|error| CellError::Unsupported(format!("cannot make links (needs root): {error}")))?;
+        let net = Net::make(&plan).map_err(|error| {
+            let text = format!("cannot create the links (this needs root and iproute2): {error}");
+            match error.kind() {
+                io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound | io::ErrorKind::Unsupported => {
+                    CellError::Unsupported(text)
+                }
+                _ => CellError::Failed(text),
+            }
+        })?;
         Ok(Self { net: Some(net.into()), cut: RefCell::default() })
     }
 
@@ -117,7 +125,14 @@ impl Host {
     }
 }
 
-/// A name for the net of this process: names of nets are short.
+/// A name for the next net of this process. Names of nets are short, so its number has base 36.
 fn net_name() -> String {
-    format!("x{}", std::process::id() % 1_000_000)
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let mut number = u64::from(std::process::id()) << 8 | u64::from(NEXT.fetch_add(1, Ordering::Relaxed) & 0xFF);
+    let mut name = String::from("x");
+    for _ in 0..6 {
+        name.extend(char::from_digit((number % 36) as u32, 36));
+        number /= 36;
+    }
+    name
 }

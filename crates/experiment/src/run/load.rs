@@ -2,6 +2,7 @@
 
 use super::cell::{CellError, Context};
 use super::hosts::Hosts;
+use super::marks::Marks;
 use super::process::{self, Identity};
 use super::start::core;
 use crate::definition::variables::substitute;
@@ -9,7 +10,7 @@ use crate::definition::{Load as Definition, command};
 use crate::hierarchy_programs::HierarchyProgram;
 use crate::results::ServerResult;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 use testbed::{Launch, output_end, spawn_into};
@@ -33,13 +34,13 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// Starts a load. It shows the lines of the file `marks` in its charts over time.
+    /// Starts a load. With `marks`, it shows the lines of a file in its charts over time.
     pub(super) fn start(
         context: &Context<'_>,
         hosts: &Hosts,
         definition: &Definition,
         values: &BTreeMap<String, String>,
-        marks: Option<&Path>,
+        marks: Option<&mut Marks>,
     ) -> Result<Self, CellError> {
         let name = definition.name.clone();
         let run = if name.is_empty() { "load".to_owned() } else { format!("load-{name}") };
@@ -54,7 +55,9 @@ impl Load {
         }
         let mut options = vec!["--out".to_owned(), context.cell_folder.join(&run).display().to_string()];
         if let Some(marks) = marks.filter(|_| words[0] != command::HIERARCHY) {
-            options.extend(["--marks".to_owned(), marks.display().to_string()]);
+            let path = context.cell_folder.join(format!("{run}.marks"));
+            options.extend(["--marks".to_owned(), path.display().to_string()]);
+            marks.add_file(path);
         }
         let end = command::own_words(&words).len();
         words.splice(end..end, options);

@@ -1,36 +1,34 @@
-//! The file with the marks of a cell: its events, which the charts of all loads show.
+//! The files with the marks of a cell: its events, which the charts of all loads show.
+//!
+//! Each load has a file, and creates it when its run begins.
 
-use super::cell::Context;
-use crate::definition::{Action, Experiment};
+use crate::definition::Action;
 use std::fs::File;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::PathBuf;
 
-/// The file, if the cell has events.
-pub(super) struct Marks(Option<PathBuf>);
+/// The file of each load.
+#[derive(Default)]
+pub(super) struct Marks(Vec<PathBuf>);
 
 impl Marks {
-    /// Creates the file.
-    pub(super) fn new(context: &Context<'_>, experiment: &Experiment) -> io::Result<Self> {
-        if experiment.events.is_empty() {
-            return Ok(Self(None));
-        }
-        let path = context.cell_folder.join("marks");
-        File::create(&path)?;
-        Ok(Self(Some(path)))
+    /// Adds the file of a load, which does not exist yet.
+    pub(super) fn add_file(&mut self, path: PathBuf) {
+        self.0.push(path);
     }
 
-    /// Its path.
-    pub(super) fn path(&self) -> Option<&Path> {
-        self.0.as_deref()
+    /// Whether the runs of all loads have begun.
+    pub(super) fn have_all_begun(&self) -> bool {
+        self.0.iter().all(|path| path.exists())
     }
 
     /// Adds an event that happens now. A chart without it is better than a failed cell, so errors are ignored.
     pub(super) fn add(&self, server: &str, node: Option<usize>, action: Action) {
-        let Some(path) = self.path() else { return };
         let node = node.map(|node| format!(" node {node}")).unwrap_or_default();
         let kind = if action.is_of_zones() { "update" } else { "fault" };
         let line = format!("{kind} {} {server}{node}\n", action.label());
-        let _written = File::options().append(true).open(path).and_then(|mut file| file.write_all(line.as_bytes()));
+        for path in &self.0 {
+            let _written = File::options().append(true).open(path).and_then(|mut file| file.write_all(line.as_bytes()));
+        }
     }
 }

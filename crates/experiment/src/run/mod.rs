@@ -32,6 +32,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Name of the file with the definition, in the folder of an experiment.
 pub const DEFINITION: &str = "experiment.toml";
+/// Name of the file with the command that runs the experiment.
+pub const COMMAND: &str = "command";
 /// Name of the file with the servers of the user.
 const USER_SERVERS: &str = "servers.json";
 /// The results of a cell in its folder.
@@ -44,6 +46,8 @@ pub struct Options<'a> {
     pub folder: PathBuf,
     /// The program `catlab`.
     pub catlab: PathBuf,
+    /// The command line that runs the experiment, for its page.
+    pub command: Vec<String>,
     /// Servers and programs of the user.
     pub user_servers: UserServers,
     /// Whether the user asked to stop.
@@ -101,7 +105,7 @@ impl fmt::Display for RunError {
                 let folder = folder.display();
                 write!(
                     f,
-                    "cannot continue in {folder}: its cells were measured with another definition; use another folder"
+                    "cannot continue in {folder}: its cells were measured with another definition; use another --dir"
                 )
             }
             Self::OtherServers(folder) => {
@@ -109,7 +113,7 @@ impl fmt::Display for RunError {
                 write!(
                     f,
                     "cannot continue in {folder}: its cells were measured with other values of --server and --program; \
-                     use another folder"
+                     use another --dir"
                 )
             }
             Self::Prepare(command, reason) => write!(f, "cannot make input files with `{command}`: {reason}"),
@@ -136,6 +140,9 @@ pub fn run(
     let record = record::Record::begin(&folder).map_err(wrong)?;
     write_definition(experiment, &folder)?;
     write_user_servers(&options.user_servers, &folder)?;
+    let command = folder.join(COMMAND);
+    atomic(&command, format!("{}\n", shell_line(&options.command)).as_bytes())
+        .map_err(|error| RunError::File(command, error))?;
     let mut done = Done { results: Vec::new(), is_stopped: false };
     if !prepare::prepare(experiment, options, &folder, &record, progress)? {
         return Ok(Done { is_stopped: true, ..done });

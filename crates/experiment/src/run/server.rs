@@ -20,7 +20,7 @@ const EVENT_MAX: Duration = Duration::from_secs(2);
 /// Time limit for a killed process to be gone.
 const KILL_MAX: Duration = Duration::from_secs(10);
 /// Time limit for a cluster to have a leader.
-const LEADER_MAX: Duration = Duration::from_secs(5);
+const LEADER_MAX: Duration = Duration::from_secs(20);
 
 /// A running server. It is stopped on drop.
 pub(super) struct Server {

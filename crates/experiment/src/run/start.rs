@@ -7,7 +7,8 @@ use super::process::{self, Identity};
 use super::server::{Echo, Program, Server};
 use super::zones::Zones;
 use crate::definition::variables::substitute;
-use crate::definition::{ECHO, KINDS, Server as Definition, Value, addresses};
+use crate::definition::{ECHO, Server as Definition, Value, addresses};
+use crate::limits::ZONES_ASKED_MAX;
 use crate::results::ServerResult;
 use measure::Transport;
 use std::collections::BTreeMap;
@@ -83,7 +84,7 @@ pub(super) fn start(
     let texts = Texts { definition, values };
     let (kind, mark) = (texts.text(&definition.kind)?, context.record.mark(&definition.name));
     let transport = texts.parsed(definition.transport.as_deref())?.unwrap_or(Transport::Udp);
-    let known = KINDS.into_iter().find(|known| known.label() == kind);
+    let known = Kind::named(&kind);
     if let Some(known) = known.filter(|known| !known.transports().contains(&transport)) {
         return Err(CellError::Unsupported(format!("{} does not answer over {transport}", known.label())));
     }
@@ -152,16 +153,30 @@ fn missing_setting(kind: Kind, definition: &Definition) -> Option<&'static str> 
     settings.into_iter().find(|(_, is_wanted, is_known)| *is_wanted && !is_known).map(|(name, ..)| name)
 }
 
-/// The settings. Nothing has started yet, but the key has its file.
-fn setup(context: &Context<'_>, texts: &Texts<'_>, host: &Host, mark: &str) -> Result<Setup, CellError> {
+/// Checks that a running server of the user has the zones of the experiment. Over encrypted transports it is not asked.
+pub(super) fn check_user_server(
+    context: &Context<'_>,
+    definition: &Definition,
+    values: &BTreeMap<String, String>,
+    address: SocketAddr,
+) -> Result<(), CellError> {
+    let texts = Texts { definition, values };
+    if texts.parsed::<Transport>(definition.transport.as_deref())?.is_some_and(Transport::is_encrypted) {
+        return Ok(());
+    }
+    let zones = zones(context, &texts)?;
+    match zones.iter().take(ZONES_ASKED_MAX).find(|zone| testbed::serves(address, &zone.apex) != Some(true)) {
+        None => Ok(()),
+        Some(zone) => Err(CellError::Failed(format!(
+            "the server at {address} does not answer for the zone `{}`; load the zones of the experiment first",
+            zone.apex
+        ))),
+    }
+}
+
+/// The zones of a server.
+fn zones(context: &Context<'_>, texts: &Texts<'_>) -> Result<Vec<ServedZone>, CellError> {
     let definition = texts.definition;
-    let launch = Launch {
-        cgroups: cgroups(context, definition, texts.values)?,
-        core: core(texts.number(definition.core.as_ref())?)?,
-        environment: vec![(process::VARIABLE.to_owned(), mark.to_owned())],
-        namespace: host.namespace.clone(),
-        has_own_group: true,
-    };
     let mut zones = Vec::new();
     for (apex, file) in &definition.zones {
         // An absolute path stays as it is.
@@ -172,6 +187,20 @@ fn setup(context: &Context<'_>, texts: &Texts<'_>, host: &Host, mark: &str) -> R
         let hierarchy = hierarchy::Folder::read(&folder).map_err(|error| texts.failed(error))?;
         zones.extend(hierarchy.zones.into_iter().map(|zone| ServedZone::new(zone.name, folder.join(zone.file))));
     }
+    Ok(zones)
+}
+
+/// The settings. Nothing has started yet, but the key has its file.
+fn setup(context: &Context<'_>, texts: &Texts<'_>, host: &Host, mark: &str) -> Result<Setup, CellError> {
+    let definition = texts.definition;
+    let launch = Launch {
+        cgroups: cgroups(context, definition, texts.values)?,
+        core: core(texts.number(definition.core.as_ref())?)?,
+        environment: vec![(process::VARIABLE.to_owned(), mark.to_owned())],
+        namespace: host.namespace.clone(),
+        has_own_group: true,
+    };
+    let zones = zones(context, texts)?;
     // More threads than cores would only compete with each other.
     let cores = match definition.core {
         Some(_) => 1,
@@ -192,9 +221,7 @@ fn setup(context: &Context<'_>, texts: &Texts<'_>, host: &Host, mark: &str) -> R
         programs: context.options.user_servers.programs.clone(),
         ..Setup::new(folder, address, zones)
     };
-    if let Some(connections) = texts.number(definition.connections.as_ref())? {
-        setup.connections_max = connections;
-    }
+    setup.connections_max = texts.number(definition.connections.as_ref())?;
     if definition.key {
         let key = UpdateKey { name: KEY_NAME.into(), secret: SECRET.to_vec() };
         std::fs::create_dir_all(&setup.folder).map_err(|error| texts.failed(error))?;

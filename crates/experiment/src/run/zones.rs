@@ -39,7 +39,7 @@ impl Zones {
             ZoneChange::Remove => {
                 let can_go = self.served - self.first;
                 let from = self.served.checked_sub(count).filter(|from| *from >= self.first);
-                let reason = format!("it has {can_go} zones of a hierarchy, so {count} cannot be removed");
+                let reason = format!("only {can_go} zones of its hierarchy are left, so {count} cannot be removed");
                 (from.ok_or(reason)?, self.served)
             }
             ZoneChange::Add => {
@@ -103,7 +103,10 @@ impl Zones {
         match waiting.first() {
             Some((_, zone)) if !is_over => {
                 let seconds = SHOWN_MAX.as_secs();
-                Err(format!("{address} does not show it after {seconds} s: the first such zone is {}", zone.apex))
+                Err(format!(
+                    "{address} does not show the change after {seconds} s; the first zone without it is {}",
+                    zone.apex
+                ))
             }
             _ => Ok(()),
         }

@@ -22,7 +22,7 @@ const INSTALL_EXAMPLES: &str = "Examples:
 Needs apt-get and the keys of Debian (package debian-archive-keyring), but not root. Nothing outside of DIR changes: no
 service starts, and the packages of this system stay as they are. DIR/packages lists all versions.
 
-Exit code 0: the packages are installed; 2: they are not, and DIR is empty.";
+Exit code 0: the packages are installed; 2: they are not, and DIR is as before.";
 
 /// The commands for servers.
 #[derive(Subcommand)]
@@ -39,10 +39,10 @@ pub(crate) struct Install {
     /// New or empty folder.
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// Suite of Debian.
+    /// Debian suite.
     #[arg(long, default_value = "sid")]
     suite: String,
-    /// Mirror of Debian.
+    /// Debian mirror.
     #[arg(long, value_name = "URL", default_value = "http://deb.debian.org/debian")]
     mirror: String,
     /// Accept an expired list of packages, for example of a mirror that is no longer updated. Signatures are checked in
@@ -75,7 +75,7 @@ fn list() {
         let label = kind.label();
         let text = match kind.program() {
             Some(program) => format!("{}\n{:width$}  {}", kind.version(&program), "", program.display()),
-            None => format!("not installed; {}", kind.how_to_install()),
+            None => format!("not installed; to install it: {}", kind.how_to_install()),
         };
         lab::print(format_args!("{label:width$}  {text}\n"));
     }

@@ -58,7 +58,8 @@ fn an_experiment_runs_continues_and_is_judged() {
     let (code, out, error) = experiment(folder.path(), &["report", "experiments/echo", "--publish", "docs"]);
     assert!(code == 0 && out.ends_with("docs/echo.md\n"), "{out}{error}");
     let page = std::fs::read_to_string(folder.path().join("docs/echo.md")).unwrap();
-    assert!(page.contains("catlab experiment run echo\n") && page.lines().all(|line| !line.contains("PNG")), "{page}");
+    assert!(page.contains("catlab experiment run echo.toml\n"), "{page}");
+    assert!(page.lines().all(|line| !line.contains("PNG")), "{page}");
     assert!(page.contains("](echo-1.svg)") == folder.path().join("docs/echo-1.svg").exists(), "{page}");
     // Cells do not depend on claims.
     write(&DEFINITION.replace(">= 2", ">= 1000000000"));
@@ -104,10 +105,15 @@ fn a_running_server_of_the_user_is_measured() {
     assert!(page.contains("dns, external, a server at 127.0.0.1:"), "{page}");
     let readme = std::fs::read_to_string(folder.path().join("experiments/echo/README.md")).unwrap();
     assert_eq!(readme.matches("- dns, external, a server at ").count(), 1, "{readme}");
+    // An echo has no zone, so it cannot take the place of a server that has one.
+    let with_zone = DEFINITION.replace("kind = \"echo\"", "kind = \"nsd\"\nzones = { \"a.\" = \"a.zone\" }");
+    std::fs::write(folder.path().join("zone.toml"), with_zone).unwrap();
+    let (code, out, error) = experiment(folder.path(), &["run", "zone.toml", "--server", &option]);
+    assert!(code == 1 && error.contains("does not answer for the zone `a.`; load the zones"), "{out}{error}");
     // Results of other servers stay apart.
     assert_eq!(experiment(folder.path(), &run).0, 0);
     let (code, _, error) = experiment(folder.path(), &["run", "echo.toml"]);
-    assert!(code == 2 && error.contains("other values of --server and --program; use another folder"), "{error}");
+    assert!(code == 2 && error.contains("other values of --server and --program; use another --dir"), "{error}");
 }
 
 #[test]

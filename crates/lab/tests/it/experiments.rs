@@ -31,8 +31,8 @@ fn parsed(text: &str) -> Experiment {
 
 fn run_in(folder: &Path, experiment: &Experiment, stop: &AtomicBool, progress: &mut dyn FnMut(&Progress)) -> Done {
     let plan = Plan::new(experiment, &[]).unwrap();
-    let options =
-        Options { folder: folder.to_owned(), catlab: CATLAB.into(), user_servers: UserServers::default(), stop };
+    let (folder, user_servers) = (folder.to_owned(), UserServers::default());
+    let options = Options { folder, catlab: CATLAB.into(), command: Vec::new(), user_servers, stop };
     run(experiment, &plan.cells, &options, progress).unwrap()
 }
 
@@ -111,6 +111,7 @@ fn measured_cells_are_kept() {
     let options = Options {
         folder: folder.path().to_owned(),
         catlab: CATLAB.into(),
+        command: Vec::new(),
         user_servers: UserServers::default(),
         stop: &stop,
     };
@@ -183,6 +184,17 @@ fn invalid_loads_are_invalid() {
     let result = only_cell(&format!("{ECHO}{}", LOAD.replace("--lag-limit 1s", "--lag-limit 0us")));
     let Outcome::Invalid(reasons) = &result.outcome else { panic!("{:?}", result.outcome) };
     assert!(!reasons.is_empty() && result.figures["sent"] == 200.0);
+}
+
+#[test]
+fn events_wait_for_a_load_that_begins_late() {
+    // The self-check takes as long as the load, and comes first.
+    let load = LOAD.replace("--duration 1s", "--duration 2s --self-check");
+    let event = "[[at]]\nseconds = 0.5\nserver = 'dns'\naction = 'pause'\n[[at]]\nseconds = 0.7\nserver = 'dns'\n\
+                 action = 'resume'\n";
+    let result = only_cell(&format!("{ECHO}{load}{event}"));
+    assert!(matches!(result.outcome, Outcome::Measured | Outcome::Invalid(_)), "{:?}", result.outcome);
+    assert!(result.figures.contains_key("phase1.first_share"), "{:?}", result.figures);
 }
 
 #[test]

@@ -145,7 +145,12 @@ impl NetPlan {
 }
 
 impl GroupPlan {
-    fn check(&self) -> Result<(), String> {
+    /// Checks the shape and the networks of the group.
+    ///
+    /// # Errors
+    ///
+    /// A value is out of range.
+    pub fn check(&self) -> Result<(), String> {
         match &self.shape.rtt {
             Rtt::List(list) if list.is_empty() || list.len() > SAMPLES_MAX => {
                 return Err(format!("rtt: 1 to {SAMPLES_MAX} round trips, not {}", list.len()));

@@ -38,7 +38,13 @@ impl Resolver {
         }
     }
 
-    /// Its program, which is found by the search path.
+    /// The resolver with this name in options.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.label() == name)
+    }
+
+    /// The name of its program.
     #[must_use]
     pub const fn program(self) -> &'static str {
         match self {
@@ -64,7 +70,7 @@ impl Resolver {
     #[must_use]
     pub fn version(self) -> String {
         let option = if self == Self::Pdns { "--version" } else { "-V" };
-        crate::version(self.program().as_ref(), option)
+        crate::installed(self.program()).map(|program| crate::version(&program, option)).unwrap_or_default()
     }
 
     /// The name of its configuration file.
@@ -91,7 +97,7 @@ impl Resolver {
         [(self.config_name(), text)].into_iter().chain(lua).collect()
     }
 
-    /// The program and its arguments. It runs in the foreground and logs to standard error.
+    /// The installed program and its arguments. It runs in the foreground and logs to standard error.
     #[must_use]
     pub fn command(self, setup: &ResolverSetup) -> Vec<String> {
         let config = setup.folder.join(self.config_name()).display().to_string();
@@ -104,6 +110,8 @@ impl Resolver {
             Self::Pdns => vec![&*config_dir],
             Self::Knot => vec!["-n", "-c", &config, &folder],
         };
-        std::iter::once(self.program()).chain(options).map(str::to_owned).collect()
+        let program = crate::installed(self.program());
+        let program = program.map_or_else(|| self.program().to_owned(), |path| path.display().to_string());
+        std::iter::once(program).chain(options.into_iter().map(str::to_owned)).collect()
     }
 }

@@ -51,7 +51,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     let catlab = std::env::current_exe().map_err(|error| format!("cannot find the program catlab: {error}"))?;
     let is_alone = ready.len() == 1;
     for Ready { name, experiment, plan, folder } in ready {
-        let options = Options { folder, catlab: catlab.clone(), user_servers: user_servers.clone(), stop: &STOP };
+        let options = Options {
+            folder,
+            catlab: catlab.clone(),
+            command: arguments.selection.command(&name),
+            user_servers: user_servers.clone(),
+            stop: &STOP,
+        };
         match run_one(&experiment, &plan, &options) {
             Ok(Some((verdicts, results))) => summary.measured(name, verdicts, &results),
             Ok(None) => {

@@ -16,7 +16,7 @@ pub(crate) struct Selection {
     /// Use the size in the paper. It may need a large machine.
     #[arg(long, conflicts_with = "quick")]
     paper: bool,
-    /// Set a variable of the experiment. May be given several times.
+    /// Set a variable of the experiment. Paths of files must be absolute. May be given several times.
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_set)]
     set: Vec<(String, String)>,
     /// Select only the cells in which a parameter has this value. May be given several times.
@@ -94,6 +94,23 @@ impl Selection {
             (Size::Here, _) => name.into_owned(),
             (_, size) => format!("{name}-{size}"),
         }
+    }
+
+    /// The command line that runs an experiment with these options.
+    pub(super) fn command(&self, experiment: &str) -> Vec<String> {
+        let mut words = ["catlab", "experiment", "run", experiment].map(str::to_owned).to_vec();
+        match self.size() {
+            (Size::Here, _) => {}
+            (_, size) => words.push(format!("--{size}")),
+        }
+        let mut add = |option: &str, name: &str, value: &dyn std::fmt::Display| {
+            words.extend([option.to_owned(), format!("{name}={value}")]);
+        };
+        self.set.iter().for_each(|(name, value)| add("--set", name, value));
+        self.only.iter().for_each(|only| add("--only", &only.name, &only.value));
+        self.server.iter().for_each(|server| add("--server", &server.name, &server.address));
+        self.program.iter().for_each(|program| add("--program", program.kind.label(), &program.path.display()));
+        words
     }
 
     /// The size and its name.
