@@ -77,7 +77,7 @@ fn write_cost_runs_behind_links() {
 
 #[test]
 fn hierarchy_runs() {
-    for result in measured("hierarchy", &["--only", "servers=one", "--only", "query=known", "--set", "zones=20"]) {
+    for result in measured("hierarchy", &["--only", "case=one", "--only", "case=twice", "--set", "zones=20"]) {
         let figure = |name: &str| result.figures[name];
         assert!(figure("upstream.queries") >= 20.0 && figure("asked.unanswered") <= 0.0, "{:?}", result.figures);
         assert!(result.servers.iter().any(|server| server.kind == "unbound"), "{:?}", result.servers);

@@ -70,6 +70,8 @@ pub(super) struct QuestionTotals {
     /// Upstream queries per question without the first one, when the resolver knows no server.
     pub(super) upstream_per_later_question: Option<f64>,
     pub(super) unanswered: usize,
+    /// Questions that the resolver answered with SERVFAIL.
+    pub(super) servfail: usize,
     pub(super) all: Vec<QuestionResult>,
 }
 
@@ -258,6 +260,7 @@ fn summed(all: Vec<QuestionResult>) -> QuestionTotals {
         upstream_per_cut: of(cuts),
         upstream_per_later_question: (all.len() > 1).then(|| later as f64 / (all.len() - 1) as f64),
         unanswered: all.iter().filter(|answered| [NO_ANSWER, PORT_CLOSED].contains(&&*answered.rcode)).count(),
+        servfail: all.iter().filter(|answered| answered.rcode == "SERVFAIL").count(),
         all,
     }
 }
@@ -294,7 +297,7 @@ mod tests {
     fn upstream_queries_are_counted_per_question_cut_and_later_question() {
         let all = vec![answered(12, 3, "NOERROR"), answered(2, 3, "NXDOMAIN"), answered(4, 2, "SERVFAIL")];
         let totals = summed(all);
-        assert_eq!((totals.questions, totals.upstream, totals.unanswered), (3, 18, 0));
+        assert_eq!((totals.questions, totals.upstream, totals.unanswered, totals.servfail), (3, 18, 0, 1));
         assert_eq!((totals.upstream_per_question, totals.upstream_per_cut), (6.0, 18.0 / 8.0));
         assert_eq!(totals.upstream_per_later_question, Some(3.0));
         // A single question has no later one, and a name in the root is below no zone cut.

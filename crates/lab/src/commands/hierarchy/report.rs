@@ -82,8 +82,13 @@ impl Report {
         }
         if let Some(questions) = &self.questions {
             line(format_args!(
-                "{} questions to the resolver, {} unanswered: {:.1} upstream queries per question, {:.1} per zone cut",
-                questions.questions, questions.unanswered, questions.upstream_per_question, questions.upstream_per_cut
+                "{} questions to the resolver, {} unanswered, {} SERVFAIL: {:.1} upstream queries per question, {:.1} per \
+                 zone cut",
+                questions.questions,
+                questions.unanswered,
+                questions.servfail,
+                questions.upstream_per_question,
+                questions.upstream_per_cut
             ));
             if let Some(later) = questions.upstream_per_later_question {
                 line(format_args!("{later:.1} per question without the first"));
