@@ -87,7 +87,21 @@ fn text_of(experiment: &Experiment, plan: &Plan, user_servers: &UserServers) -> 
     section("Parameters (--only NAME=VALUE selects cells)", parameters.collect());
     let variables = experiment.variables.iter().map(|(name, value)| format!("{name} = {}", value.0));
     section("Variables (--set NAME=VALUE changes them)", variables.collect());
+    let by = experiment.by.iter().flat_map(|(parameter, variables)| {
+        variables.iter().map(move |(name, values)| {
+            let values: Vec<_> =
+                values.iter().map(|(value, text)| format!("{} with {parameter}={value}", text.0)).collect();
+            format!("{name} = {}", values.join(", "))
+        })
+    });
+    section("Variables that depend on a parameter", by.collect());
     let values = experiment.values(&BTreeMap::new());
+    let links = experiment.links.iter().map(|links| {
+        let more = [("jitter", &links.jitter), ("loss", &links.loss)];
+        let more = more.into_iter().filter_map(|(name, text)| Some(format!(", {name} {}", text.as_ref()?)));
+        substitute_known(&format!("rtt {}{}", links.rtt, more.collect::<String>()), &values)
+    });
+    section("Links between loads and servers", links.collect());
     let command = |line: &String| format!("catlab {}", substitute_known(line, &values));
     section("Once, before the first cell", experiment.prepare.iter().map(command).collect());
     let server = |server: &Server| match user_servers.addresses.get(&server.name) {
@@ -112,16 +126,29 @@ fn text_of(experiment: &Experiment, plan: &Plan, user_servers: &UserServers) -> 
 }
 
 fn server_line(server: &Server) -> String {
-    let settings = [("threads", &server.threads), ("cpu", &server.cpu), ("core", &server.core)];
+    let settings = [
+        ("nodes", &server.nodes),
+        ("threads", &server.threads),
+        ("cpu", &server.cpu),
+        ("core", &server.core),
+        ("connections", &server.connections),
+    ];
     let settings = settings.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?.0.as_str())));
-    let memory = server.memory.as_deref().map(|memory| ("memory", memory));
     let zones = server.zones.iter().map(|(apex, file)| format!(", zone {apex} from {file}"));
-    let texts = [("hierarchy", &server.hierarchy), ("catalog", &server.catalog), ("transport", &server.transport)];
+    let texts = [
+        ("memory", &server.memory),
+        ("transport", &server.transport),
+        ("idle", &server.idle),
+        ("primary", &server.primary),
+        ("hierarchy", &server.hierarchy),
+        ("catalog", &server.catalog),
+    ];
     let texts = texts.into_iter().filter_map(|(name, text)| Some((name, text.as_deref()?)));
-    let nodes = server.nodes.as_ref().map(|nodes| ("nodes", nodes.0.as_str()));
-    let settings = nodes.into_iter().chain(settings).chain(memory).chain(texts);
-    let settings = settings.map(|(name, value)| format!(", {name} {value}"));
-    format!("{}: {}{}", server.name, server.kind, settings.chain(zones).collect::<String>())
+    let more = [("backends", &server.backends), ("lines", &server.lines)];
+    let more = more.into_iter().filter_map(|(name, text)| (!text.is_empty()).then_some((name, text.as_str())));
+    let settings = settings.chain(texts).chain(more).map(|(name, value)| format!(", {name} {}", value.trim()));
+    let key = server.key.then(|| ", with a key".to_owned());
+    format!("{}: {}{}", server.name, server.kind, settings.chain(key).chain(zones).collect::<String>())
 }
 
 fn claim_line(claim: &Claim) -> String {
@@ -164,6 +191,16 @@ mod tests {
         let plan = Plan::new(&experiment, &[]).unwrap();
         let text = text_of(&experiment, &plan, &UserServers::default());
         assert!(text.contains("\nEvents\n  after 20.5 s: {fault} dns node {node}\n"), "{text}");
+    }
+
+    #[test]
+    fn variables_of_parameters_and_links_are_shown() {
+        let experiment = built_in("write-cost").unwrap().unwrap();
+        let plan = Plan::new(&experiment, &[]).unwrap();
+        let text = text_of(&experiment, &plan, &UserServers::default());
+        assert!(text.contains("  nodes = 3 with server=bind, 5 with server=catamaran, "), "{text}");
+        assert!(text.contains("\nLinks between loads and servers\n  rtt 36.5ms\n"), "{text}");
+        assert!(text.contains("  dns: {server}, nodes {nodes}, with a key, zone . from "), "{text}");
     }
 
     #[test]
