@@ -6,8 +6,9 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// First port. All ports are below the kernel's ephemeral range, because a run may use thousands of those.
-const PORT_FIRST: u16 = 25_000;
+/// First port. All ports are below the kernel's ephemeral range, because a run may use thousands of those, and below
+/// the peer ports of `catamaran up` and the ports of the server's tests, from 10,000 on.
+const PORT_FIRST: u16 = 3_000;
 /// Number of ports.
 const PORT_COUNT: u16 = 7_000;
 /// Distance between the first ports of two processes with consecutive IDs.

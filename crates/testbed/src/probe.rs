@@ -100,17 +100,17 @@ mod tests {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
         assert!(!responds_over_tcp(address));
-        let server = std::thread::spawn(move || {
-            // The first connection is that of the query without a response.
-            for _ in 0..2 {
-                let (mut stream, _) = listener.accept().unwrap();
+        std::thread::spawn(move || {
+            // The clients of the first connections may be gone: they wait 300 ms.
+            for mut stream in listener.incoming().flatten() {
                 let mut bytes = [0; 2 + 12 + ID_SERVER.len()];
-                stream.read_exact(&mut bytes).unwrap();
-                bytes[4] |= 0x80;
-                let _sent = stream.write_all(&bytes);
+                if stream.read_exact(&mut bytes).is_ok() {
+                    bytes[4] |= 0x80;
+                    let _sent = stream.write_all(&bytes);
+                }
             }
         });
-        assert!(responds_over_tcp(address));
-        server.join().unwrap();
+        // A busy machine may take longer than one query waits.
+        assert!((0..100).any(|_| responds_over_tcp(address)));
     }
 }

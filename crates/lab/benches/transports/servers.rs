@@ -126,7 +126,7 @@ impl Server {
         let zones = vec![ServedZone::new(APEX, &zone.file)];
         let address = ports.udp.ok_or("every server answers over UDP")?;
         let setup = Setup {
-            connections_max: connections_max(kind),
+            connections_max: Some(connections_max(kind)),
             idle_s: Some(IDLE_S),
             encryption: (ports.dot.is_some() || ports.doh.is_some()).then_some(encryption),
             ..Setup::new(folder, address, zones)

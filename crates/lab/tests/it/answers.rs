@@ -1,7 +1,7 @@
 //! Answers are checked: the answers of a trusted server are recorded, and wrong answers of another server are found
 //! over every transport and in every output.
 
-use crate::support::engines::engine_permit;
+use crate::support::engines::{engine_permit, watch_seconds};
 use crate::support::{Folder, data, root_zone};
 use measure::Transport;
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -9,7 +9,7 @@ use parquet::record::Field;
 use report::{Run, Summary};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -81,7 +81,9 @@ fn every_wrong_answer_is_found_over_each_transport() {
         let bad = echo(transport, Arc::new(errs));
         let out = folder.path().join(transport.to_string());
         let check = ["--parquet", "--expect-answers", right, "--transport", &transport.to_string()];
+        let watch = watch_seconds();
         let (run, text) = load(&out, bad.address(transport), &[&plan[..], &check].concat());
+        let has_stalled = watch.stall("the counts per second").is_some();
         let total = &summary(&run).total;
         assert_eq!((total.answered, total.checked.checked, total.checked.unknown), (COUNT, COUNT, 0), "{transport}");
         assert_eq!((total.checked.answer, total.checked.wrong()), (20, 20), "{transport}: {text}");
@@ -92,7 +94,7 @@ fn every_wrong_answer_is_found_over_each_transport() {
         assert!(wrong.question.ends_with(".example. IN A") && wrong.expected.contains("192.0.2.2"), "{wrong:?}");
         assert!(wrong.got.contains("192.0.2.3") && text.contains(&wrong.got), "{transport}: {text}");
         let seconds: Vec<u64> = run.sending().map(|row| row.checked.answer).collect();
-        assert_eq!(seconds, [10, 10], "{transport}");
+        assert!(has_stalled || seconds == [10, 10], "{transport}: {seconds:?}");
         let evidence = &summary(&run).limit.evidence;
         assert!(evidence.iter().any(|line| line.contains("20 of 2000 checked answers were wrong")), "{evidence:?}");
         // The rows per query agree.
@@ -178,14 +180,14 @@ fn a_real_server_is_wrong_with_another_zone_and_right_with_the_same() {
     let zones = root_zone(&folder, &zone);
     let changed = changed(&zones, folder.path());
     let right = folder.path().join("right.jsonl");
-    for (index, kind) in [Kind::Nsd, Kind::Knot].into_iter().enumerate() {
+    for kind in [Kind::Nsd, Kind::Knot] {
         if kind.program().is_none() {
             skip::peer(kind.label());
             continue;
         }
-        let run = |zones: &[ServedZone], name: &str, port: u16, option: &str| {
+        let run = |zones: &[ServedZone], name: &str, option: &str| {
             let own = folder.path().join(format!("{}-{name}", kind.label()));
-            let address = (Ipv4Addr::LOCALHOST, 24_400 + 20 * index as u16 + port).into();
+            let address = testbed::free_address().unwrap();
             let setup = Setup::new(&own, address, zones.to_vec());
             let _server = start(kind, &setup).unwrap();
             let queries = queries.to_str().unwrap();
@@ -197,13 +199,13 @@ fn a_real_server_is_wrong_with_another_zone_and_right_with_the_same() {
             assert_eq!(total.checked.checked, total.answered, "{text}");
             (total.checked, summary(&run).wrong_answers.clone(), text)
         };
-        let (recorded, _, text) = run(&zones, "recorded", 0, "--record-answers");
+        let (recorded, _, text) = run(&zones, "recorded", "--record-answers");
         assert_eq!((recorded.wrong(), recorded.unknown), (0, 0), "{text}");
         // A busy machine may lose some answers; those were not recorded.
         let lost = 25_000 - recorded.checked;
-        let (same, _, text) = run(&zones, "same", 4, "--expect-answers");
+        let (same, _, text) = run(&zones, "same", "--expect-answers");
         assert!(same.wrong() == 0 && same.unknown <= lost, "{text}");
-        let (other, wrong_answers, text) = run(&changed, "other", 8, "--expect-answers");
+        let (other, wrong_answers, text) = run(&changed, "other", "--expect-answers");
         // Referrals to com have its NS records in the authority section. Many queries are for names below com.
         assert!(other.authority > 1_000 && other.rcode == 0 && other.wrong() < other.checked / 2, "{text}");
         assert!(wrong_answers.iter().all(|wrong| wrong.expected.contains(" a.gtld-servers.net")), "{wrong_answers:?}");

@@ -8,6 +8,7 @@ use experiment::plan::Plan;
 use experiment::results::{CellResult, Outcome};
 use experiment::run::{Done, Options, Progress, cell_folder, run};
 use experiment::user_servers::UserServers;
+use skip::stalls::StallWatch;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +24,7 @@ const ECHO: &str = "[[server]]\nname = 'dns'\nkind = 'echo'\nthreads = 1\n";
 const KINDS: [testbed::Kind; 2] = [testbed::Kind::Catamaran, testbed::Kind::Nsd];
 const ROOT_ZONE: &str = "prepare = ['zones synth --zones 9 --depth 2 --root-servers 1 --out {folder}/tree']\n";
 const LOAD: &str = "[[load]]\nrun = \"load --server {dns.address} --name 'q{{n}}.example' --names 10 --no-recurse \
-                    --workers 1 --lag-limit 1s --rate 200 --duration 1s\"\n";
+                    --workers 1 --lag-limit 10s --rate 200 --duration 1s\"\n";
 
 fn parsed(text: &str) -> Experiment {
     Experiment::parse(&format!("{HEAD}{text}"), "test").unwrap()
@@ -89,7 +90,7 @@ fn a_cell_has_the_figures_of_its_load_and_server() {
     assert_eq!(result.outcome, Outcome::Measured);
     let figure = |name: &str| result.figures[name];
     assert_eq!((figure("sent"), figure("answered"), figure("lost")), (200.0, 200.0, 0.0));
-    assert!(figure("rate") > 150.0 && figure("mean_us") > 0.0 && figure("p99_us") >= figure("p50_us"));
+    assert!(figure("rate") > 50.0 && figure("mean_us") > 0.0 && figure("p99_us") >= figure("p50_us"));
     assert!((figure("mean_us") >= figure("latency_us.min")) && (figure("mean_us") <= figure("latency_us.max")));
     assert!(figure("dns.memory_bytes") > 1e6 && figure("dns.cpu_seconds") < 1.0, "{:?}", result.figures);
     assert!(result.servers[0].version.starts_with("catlab") && result.commands[1].starts_with("catlab load"));
@@ -140,7 +141,7 @@ fn a_server_with_limits_has_a_quota_and_a_core() {
         return skip::platform("control groups of version 1");
     }
     let limits = "cpu = 0.1\nmemory = '64M'\ncore = 0\n";
-    let load = LOAD.replace("--rate 200", "--closed-loop --in-flight 100").replace("--lag-limit 1s ", "");
+    let load = LOAD.replace("--rate 200", "--closed-loop --in-flight 100").replace("--lag-limit 10s ", "");
     let result = only_cell(&format!("{ECHO}{limits}{load}"));
     if let Outcome::NotMeasured(reasons) = &result.outcome {
         return skip::permission(format!("control groups: {reasons:?}"));
@@ -181,7 +182,7 @@ fn servers_that_do_not_start_fail() {
 
 #[test]
 fn invalid_loads_are_invalid() {
-    let result = only_cell(&format!("{ECHO}{}", LOAD.replace("--lag-limit 1s", "--lag-limit 0us")));
+    let result = only_cell(&format!("{ECHO}{}", LOAD.replace("--lag-limit 10s", "--lag-limit 0us")));
     let Outcome::Invalid(reasons) = &result.outcome else { panic!("{:?}", result.outcome) };
     assert!(!reasons.is_empty() && result.figures["sent"] == 200.0);
 }
@@ -199,13 +200,10 @@ fn events_wait_for_a_load_that_begins_late() {
 
 #[test]
 fn a_setting_that_a_server_does_not_have_is_not_ignored() {
-    for (kind, setting, name) in [
-        ("coredns", "idle = '5s'", "idle"),
-        ("knot-resolver", "connections = 9", "connections"),
-        ("unbound", "key = true", "key"),
-    ] {
-        let backends = if kind == "knot-resolver" { "backends = '127.0.0.1:1'\n" } else { "" };
-        let result = only_cell(&format!("[[server]]\nname = 'dns'\nkind = '{kind}'\n{setting}\n{backends}{LOAD}"));
+    for (kind, name, value) in
+        [("coredns", "idle", "'5s'"), ("coredns", "connections", "9"), ("unbound", "key", "true")]
+    {
+        let result = only_cell(&format!("[[server]]\nname = 'dns'\nkind = '{kind}'\n{name} = {value}\n{LOAD}"));
         let Outcome::NotMeasured(reasons) = &result.outcome else { panic!("{:?}", result.outcome) };
         assert_eq!(reasons, &[format!("{kind} has no setting for `{name}` here")]);
     }
@@ -219,17 +217,17 @@ fn loads_that_do_not_start_fail() {
 
 #[test]
 fn events_happen() {
-    let events = [(0.2, "pause"), (0.4, "resume"), (0.6, "kill"), (0.8, "restart")];
+    let events = [(0.2, "pause"), (0.4, "resume"), (2.0, "kill"), (4.0, "restart")];
     let events: String = events
         .iter()
         .map(|(seconds, action)| format!("[[at]]\nseconds = {seconds}\nserver = 'dns'\naction = '{action}'\n"))
         .collect();
-    let load = LOAD.replace("--duration 1s", "--duration 2s --timeout 500ms");
+    let load = LOAD.replace("--duration 1s", "--duration 10s --timeout 5s");
     let result = only_cell(&format!("{ECHO}{load}{events}"));
     assert_eq!(result.events.len(), 4);
     assert!(result.events.iter().all(|event| event.happened), "{:?}", result.events);
     // The server answers again after its restart, but not all queries.
-    assert!(result.figures["answered"] > 200.0 && result.figures["answered"] < 400.0, "{:?}", result.figures);
+    assert!(result.figures["answered"] > 200.0 && result.figures["answered"] < 2_000.0, "{:?}", result.figures);
 }
 
 #[test]
@@ -244,7 +242,7 @@ fn a_leader_is_killed_and_started_again() {
     let server = "[[server]]\nname = 'dns'\nkind = 'catamaran'\nnodes = 3\nkey = true\n\
                   zones = { '.' = 'tree/zones/root.zone' }\n";
     let updates = "[[load]]\nrun = \"load --server {dns.addresses} --update-zone . --name 'h{{n}}' --names 9 \
-                   --tsig {dns.key} --workers 1 --lag-limit 1s --rate 50 --duration 10s --timeout 1s\"\n";
+                   --tsig {dns.key} --workers 1 --lag-limit 10s --rate 50 --duration 10s --timeout 5s\"\n";
     let result = only_cell(&format!("{ROOT_ZONE}{server}{updates}{events}"));
     assert_eq!(result.outcome, Outcome::Measured);
     let [kill, restart, pause] = &result.events[..] else { panic!("{:?}", result.events) };
@@ -267,8 +265,9 @@ fn a_machine_is_cut_off_and_healed() {
              zones = {{ '.' = 'tree/zones/root.zone' }}\n"
         );
         let load = "[[load]]\nrun = \"load --server {dns.addresses} --name x --rate 300 --duration 5s --workers 1 \
-                    --lag-limit 1s --timeout 500ms\"\n";
+                    --lag-limit 10s --timeout 2s\"\n";
         let events = [at(1.0, "cut"), at(3.0, "heal")].concat();
+        let watch = StallWatch::start();
         let result = only_cell(&format!("{ROOT_ZONE}{server}{load}{events}"));
         if let Outcome::NotMeasured(reasons) = &result.outcome
             && reasons[0].contains("cannot make links")
@@ -277,11 +276,14 @@ fn a_machine_is_cut_off_and_healed() {
         }
         assert_eq!(result.outcome, Outcome::Measured, "{kind}");
         let figure = |name: &str| result.figures[name];
-        assert!((20_000.0..60_000.0).contains(&figure("p50_us")), "{kind}: {:?}", result.figures);
+        assert!(figure("p50_us") >= 20_000.0, "{kind}: {:?}", result.figures);
+        let has_stalled = watch.stall("the latency and losses of a cut").is_some();
+        assert!(has_stalled || figure("p50_us") < 60_000.0, "{kind}: {:?}", result.figures);
         // During the cut, one of the servers gets no query.
         let lost_share = figure("lost") / figure("sent");
         let expected = 0.4 / f64::from(nodes);
-        assert!((0.5 * expected..2.0 * expected).contains(&lost_share), "{kind}: {lost_share}");
+        let is_expected = (0.5 * expected..2.0 * expected).contains(&lost_share);
+        assert!(lost_share > 0.0 && (has_stalled || is_expected), "{kind}: {lost_share}");
     }
 }
 
@@ -293,8 +295,8 @@ fn secondaries_have_the_zone_of_their_primary() {
              zones = {{ '.' = 'tree/zones/root.zone' }}\n"
         );
         let load = "[[load]]\nrun = \"load --server {dns.addresses} --name x --rate 300 --duration 1s --workers 1 \
-                    --lag-limit 1s --expect-rcode NXDOMAIN\"\n";
-        let kill = "[[at]]\nseconds = 0.9\nserver = 'dns'\nnode = 1\naction = 'kill'\n";
+                    --lag-limit 10s --expect-rcode NXDOMAIN\"\n";
+        let kill = "[[at]]\nseconds = 0.5\nserver = 'dns'\nnode = 1\naction = 'kill'\n";
         let result = only_cell(&format!("{ROOT_ZONE}{server}{load}{kill}"));
         if let Outcome::NotMeasured(reasons) = &result.outcome
             && reasons[0].contains("is not installed")
@@ -305,7 +307,7 @@ fn secondaries_have_the_zone_of_their_primary() {
         assert_eq!(result.outcome, Outcome::Measured, "{kind}");
         // Two of three nodes answer to the end. On a busy machine, the load starts late.
         let answered = result.figures["answered"];
-        assert!((200.0..300.0).contains(&answered) && result.commands.len() == 4, "{kind}: {answered}");
+        assert!((150.0..300.0).contains(&answered) && result.commands.len() == 4, "{kind}: {answered}");
     }
 }
 
@@ -318,7 +320,7 @@ fn servers_answer_over_the_transport_of_their_definition() {
         );
         let load = format!(
             "[[load]]\nrun = \"load --server {{dns.address}} --transport {transport} --ca {{dns.ca}} --name x \
-             --rate 100 --duration 1s --workers 1 --lag-limit 1s --connections 2\"\n"
+             --rate 100 --duration 1s --workers 1 --lag-limit 10s --connections 2\"\n"
         );
         let result = only_cell(&format!("{ROOT_ZONE}{server}{load}"));
         match &result.outcome {
@@ -467,14 +469,14 @@ fn installed_servers_start_in_their_cells_and_after_a_kill() {
     let folder = Folder::new("experiment");
     let zone = "$TTL 60\n@ SOA ns h 1 60 60 60 60\n@ NS ns\nns A 127.0.0.1\n* A 192.0.2.1\n";
     std::fs::write(folder.path().join("example.zone"), zone).unwrap();
-    let events: String = [(0.5, "kill"), (0.7, "restart")]
+    let events: String = [(2.0, "kill"), (4.0, "restart")]
         .iter()
         .map(|(seconds, action)| format!("[[at]]\nseconds = {seconds}\nserver = 'dns'\naction = '{action}'\n"))
         .collect();
     let experiment = parsed(&format!(
         "[matrix]\nserver = ['catamaran', 'bind', 'knot', 'nsd', 'unbound']\n[[server]]\nname = 'dns'\n\
          kind = '{{server}}'\nthreads = 1\nzones = {{ 'example.' = 'example.zone' }}\n{}{events}",
-        LOAD.replace("--duration 1s", "--duration 10s --timeout 500ms")
+        LOAD.replace("--duration 1s", "--duration 10s --timeout 5s")
     ));
     let done = run_in(folder.path(), &experiment, &AtomicBool::new(false), &mut |_| {});
     assert_eq!(done.results.len(), 5);

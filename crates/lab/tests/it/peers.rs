@@ -12,12 +12,12 @@ fn each_peer_that_is_installed_answers() {
         example. 60 IN NS ns.example.\nns.example. 60 IN A 192.0.2.1\n",
     )
     .unwrap();
-    for (index, kind) in [Kind::Nsd, Kind::Knot, Kind::Bind, Kind::Unbound].into_iter().enumerate() {
+    for kind in [Kind::Nsd, Kind::Knot, Kind::Bind, Kind::Unbound] {
         if kind.program().is_none() {
             skip::peer(kind.label());
             continue;
         }
-        let address = ([127, 0, 0, 1], 24_100 + index as u16).into();
+        let address = testbed::free_address().unwrap();
         let zones = vec![ServedZone::new("example.", &file)];
         let setup = Setup::new(folder.join(kind.label()), address, zones);
         let mut peer = start(kind, &setup).unwrap();

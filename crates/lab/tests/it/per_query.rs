@@ -19,7 +19,9 @@ use std::time::Duration;
 use testbed::echo::{Echo, EchoPlan, Fault, ReceivedQuery};
 use wire::number::Rtype;
 
-const TIMEOUT: Duration = Duration::from_millis(300);
+const TIMEOUT: Duration = Duration::from_secs(2);
+/// The delay of late answers.
+const DELAY: Duration = Duration::from_millis(2_500);
 
 /// The digits of `q123.example.`.
 fn number(query: &ReceivedQuery<'_>) -> u64 {
@@ -56,7 +58,7 @@ fn measured(folder: &Path, transport: Transport, faults: fn(&ReceivedQuery<'_>) 
     let file = SerializedFileReader::new(File::open(folder.join("queries.parquet")).unwrap()).unwrap();
     let facts = file.metadata().file_metadata().key_value_metadata().unwrap();
     let fact = |key: &str| facts.iter().find(|fact| fact.key == key).unwrap().value.clone().unwrap();
-    assert_eq!((fact("catlab.timeout_ns"), fact("catlab.dropped")), ("300000000".into(), "0".into()));
+    assert_eq!((fact("catlab.timeout_ns"), fact("catlab.dropped")), (TIMEOUT.as_nanos().to_string(), "0".into()));
     assert_eq!(fact("catlab.validity"), summary.validity.to_string());
     let rows = file.get_row_iter(None).unwrap().map(Result::unwrap).collect();
     (summary, rows)
@@ -135,7 +137,7 @@ fn rows_agree_over_udp_with_losses_late_duplicate_and_truncated_answers() {
         2 => Fault::Rcode(5),
         3 => Fault::Truncated,
         4 => Fault::OtherQuestion,
-        5 => Fault::Delay(Duration::from_millis(450)),
+        5 => Fault::Delay(DELAY),
         _ => Fault::None,
     });
     let total = &summary.total;
@@ -145,7 +147,12 @@ fn rows_agree_over_udp_with_losses_late_duplicate_and_truncated_answers() {
     let late = |row: &Row| text(row, "outcome").as_deref() == Some("late");
     assert_eq!(count(&rows, late), total.late);
     for row in rows.iter().filter(|row| late(row)) {
-        assert!((440_000_000..2_000_000_000).contains(&whole(row, "latency_ns").unwrap()));
+        let latency = Duration::from_nanos(whole(row, "latency_ns").unwrap() as u64);
+        let qname = text(row, "qname").unwrap();
+        let number: u64 = qname.trim_start_matches('q').split_once('.').unwrap().0.parse().unwrap();
+        // A busy machine may answer other queries late too.
+        let least = if number % 40 == 5 { DELAY } else { TIMEOUT };
+        assert!((least..4 * DELAY).contains(&latency), "{qname} {latency:?}");
     }
     for row in &rows {
         let name = text(row, "qname").unwrap();

@@ -1,7 +1,7 @@
 //! Populations: clients with their own timing, and fits that resemble their traces.
 
 use crate::support;
-use crate::support::engines::{engine_alone, engine_permit};
+use crate::support::engines::{engine_alone, engine_permit, watch_seconds};
 use lab::results;
 use load::engine::{Outcome, Pace, Plan, TlsPlan, run};
 use load::limits::QUERY_BYTES_MAX;
@@ -17,11 +17,21 @@ use std::time::Duration;
 use testbed::echo::{Echo, EchoPlan, Fault};
 use trace::Transport as TraceTransport;
 
-fn measure(text: &str, seconds: u64, faults: testbed::echo::Faults) -> (Outcome, Echo) {
-    measure_within(text, seconds, Duration::from_secs(1), faults)
-}
+/// A timeout that no answer takes on a busy machine.
+const PATIENT: Duration = Duration::from_secs(10);
 
 fn measure_within(text: &str, seconds: u64, timeout: Duration, faults: testbed::echo::Faults) -> (Outcome, Echo) {
+    let (outcome, echo, _) = measure_watched(text, seconds, timeout, faults);
+    (outcome, echo)
+}
+
+/// The same, and whether a stall brought queries together that were apart in the plan.
+fn measure_watched(
+    text: &str,
+    seconds: u64,
+    timeout: Duration,
+    faults: testbed::echo::Faults,
+) -> (Outcome, Echo, bool) {
     let plan = EchoPlan { faults, ..EchoPlan::new(&Transport::ALL).unwrap() };
     let echo = Echo::start(&plan).unwrap();
     let mut population = Population::parse(text).unwrap();
@@ -42,7 +52,10 @@ fn measure_within(text: &str, seconds: u64, timeout: Duration, faults: testbed::
         ..Plan::new(vec![echo.address(Transport::Udp)], workload, pace)
     };
     let _alone = engine_alone();
-    (run(&plan, |_| 0).unwrap(), echo)
+    let watch = watch_seconds();
+    let outcome = run(&plan, |_| 0).unwrap();
+    let has_stalled = watch.stall("the counts of connections and per second").is_some();
+    (outcome, echo, has_stalled)
 }
 
 const QUERIES: &str = "[queries]\npattern = \"q{n}.example\"\nnames = 1000\ntypes = { A = 1.0 }\n";
@@ -59,7 +72,7 @@ connections = {{ idle_timeout_s = 0.2, resumption = 1.0 }}
 "
     );
     // A busy machine answers late.
-    let (outcome, echo) = measure_within(&text, 4, Duration::from_secs(20), Arc::new(|_| Fault::None));
+    let (outcome, echo, has_stalled) = measure_watched(&text, 4, Duration::from_secs(20), Arc::new(|_| Fault::None));
     assert_eq!((outcome.total.sent, outcome.total.answered), (800, 800));
     assert_eq!(outcome.clients.len(), 100);
     assert!(outcome.clients.iter().all(|client| (client.sent, client.answered) == (8, 8) && client.p50_us > 0));
@@ -70,15 +83,16 @@ connections = {{ idle_timeout_s = 0.2, resumption = 1.0 }}
         if transport != Transport::Udp {
             let connections = &account.connection_total;
             // Half a second between queries and an idle timeout of 0.2 s: each query opens a new connection.
-            // On a busy machine, two queries of a client may come together.
-            assert!((120..=160).contains(&connections.opened), "{transport}: {}", connections.opened);
+            // In a stall, queries of a client come together. Each of 20 clients opens at least one.
+            let opened_min = if has_stalled { 20 } else { 120 };
+            assert!((opened_min..=160).contains(&connections.opened), "{transport}: {}", connections.opened);
             assert_eq!(connections.opened, echo.counts().connections_of(transport));
             // Queries that opened a connection are timed apart from queries that reused one.
             let first = &connections.first_query;
             assert_eq!(first.len() + connections.reused_queries, 160, "{transport}");
             assert_eq!(connections.reused_query(&account.total.latency).len(), connections.reused_queries);
             let resumes = if transport.is_encrypted() { 120 } else { 0 };
-            assert!(connections.resumed >= resumes, "{transport}: {}", connections.resumed);
+            assert!(has_stalled || connections.resumed >= resumes, "{transport}: {}", connections.resumed);
         }
     }
 }
@@ -111,7 +125,7 @@ rate = {{ distribution = \"constant\", mean = 2.0 }}
     let server = format!("127.0.0.1:{port}").parse().unwrap();
     let population = Clients::new(population, &[server], 1).unwrap();
     let pace = Pace::of(PopulationTraffic { clients: population, duration: Duration::from_secs(3) });
-    let plan = Plan::new(vec![over_udp.address(Transport::Udp)], workload, pace);
+    let plan = Plan { timeout: PATIENT, ..Plan::new(vec![over_udp.address(Transport::Udp)], workload, pace) };
     let _permit = engine_permit();
     let outcome = run(&plan, |_| 0).unwrap();
     let (udp, tcp) = (&outcome.transports[&Transport::Udp].total, &outcome.transports[&Transport::Tcp].total);
@@ -141,10 +155,12 @@ active = {{ start_s = 1.0, stop_s = 3.0 }}
     let slow = move |query: &testbed::echo::ReceivedQuery<'_>| {
         if query.transport == Transport::Udp { Fault::Delay(delay) } else { Fault::None }
     };
-    let (outcome, _) = measure(&text, 4, Arc::new(slow));
+    let (outcome, _, has_stalled) = measure_watched(&text, 4, PATIENT, Arc::new(slow));
     // The answer takes 0.1 s, and so does thinking.
     let thinkers = outcome.clients.iter().filter(|client| client.transport == Transport::Udp);
-    assert!(thinkers.clone().all(|client| (15..=21).contains(&client.sent)), "{:?}", thinkers.collect::<Vec<_>>());
+    let sent_min = if has_stalled { 1 } else { 15 };
+    let is_expected = thinkers.clone().all(|client| (sent_min..=21).contains(&client.sent));
+    assert!(is_expected, "{:?}", thinkers.collect::<Vec<_>>());
     assert!(outcome.clients.iter().all(|client| (client.transport == Transport::Udp) == client.expected.is_none()));
     // Twenty queries a second for two seconds; a quarter of the time is burst: ten queries expected.
     let expected: Vec<f64> = outcome.clients.iter().filter_map(|client| client.expected).collect();
@@ -152,8 +168,14 @@ active = {{ start_s = 1.0, stop_s = 3.0 }}
     let tcp = &outcome.transports[&Transport::Tcp];
     let sent: Vec<u64> = tcp.seconds.iter().take(4).map(|second| second.sent).collect();
     // A hundred clients at twenty a second, a quarter of the time, between the first and the third second.
-    // On a busy machine some of the last are sent a little later than planned.
-    assert!(sent[0] == 0 && sent[3] <= 50, "{sent:?}");
+    assert_eq!(sent[0], 0, "{sent:?}");
+    let sum = tcp.total.sent;
+    assert!((600..=1_400).contains(&sum), "{sum}");
+    if has_stalled {
+        return;
+    }
+    // Some of the last are sent a little later than planned.
+    assert!(sent[3] <= 50, "{sent:?}");
     assert!((300..=700).contains(&sent[1]) && (300..=700).contains(&sent[2]), "{sent:?}");
 }
 
@@ -176,7 +198,7 @@ rate = {{ distribution = \"constant\", mean = 5.0, arrivals = \"even\" }}
         Transport::Udp => Fault::Drop,
         _ => Fault::None,
     };
-    let (outcome, _echo) = measure(&text, 2, Arc::new(faults));
+    let (outcome, _echo) = measure_within(&text, 2, Duration::from_secs(1), Arc::new(faults));
     let (dead, alive): (Vec<_>, Vec<_>) = outcome.clients.iter().partition(|client| client.transport == Transport::Udp);
     assert_eq!((dead.len(), alive.len()), (3, 7));
     assert!(dead.iter().all(|client| (client.sent, client.answered) == (10, 0)), "{dead:?}");

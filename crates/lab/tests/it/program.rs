@@ -1,10 +1,10 @@
 //! `catlab load` as a program: errors have a clear message and the right exit code, and keep what was measured so far.
 
 use crate::support::Folder;
-use crate::support::program::{CATLAB, ended};
+use crate::support::program::{CATLAB, closed_tcp, closed_udp, ended};
 use measure::Transport;
 use report::Run;
-use std::net::{Ipv4Addr, TcpListener, UdpSocket};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -132,7 +132,7 @@ fn a_rate_beyond_every_machine_ends() {
     let more = ["--name", "q{n}.example", "--rate", "1e12", "--duration", "200ms", "--timeout", "500ms"];
     let (code, text, error) = ended(&load(&address, &more).output().unwrap());
     assert!(code == 1 && text.contains("of 200000000000 planned queries"), "{text}{error}");
-    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
 }
 
 #[test]
@@ -173,10 +173,10 @@ fn servers_elsewhere_in_other_options_are_refused_too() {
         probe(&["--freshness", "127.0.0.1:9", "--freshness-via", "192.0.2.1"]),
     ] {
         let began = Instant::now();
-        let line = load("127.0.0.1:9", &more).args(["--duration", "20s", "--out"]).arg(&out).output().unwrap();
+        let line = load("127.0.0.1:9", &more).args(["--duration", "120s", "--out"]).arg(&out).output().unwrap();
         let (code, text, error) = ended(&line);
         assert!(code == 2 && error.contains("192.0.2.1:53: it is not on loopback"), "{more:?}: {text}{error}");
-        assert!(!out.exists() && began.elapsed() < Duration::from_secs(10), "{more:?}: the run began");
+        assert!(!out.exists() && began.elapsed() < Duration::from_secs(60), "{more:?}: the run began");
     }
 }
 
@@ -189,11 +189,12 @@ fn a_server_elsewhere_is_loaded_with_i_own_this_target() {
         skip::permission("making a network");
         return;
     }
-    let plan = "--quiet --workers 1 --rate 100 --duration 1s --timeout 500ms --lag-limit 10s --name 'q{n}.example'";
+    let plan = "--quiet --workers 1 --rate 100 --duration 1s --timeout 10s --lag-limit 10s --name 'q{n}.example'";
     let load = |before: &str, after: &str| {
         format!("env -u CATLAB_ALLOW {before} {CATLAB} load --server 192.0.2.1:5300 {plan} {after}; echo code $?")
     };
-    let echo = format!("{CATLAB} echo --address 192.0.2.1 --ports udp=5300 > /dev/null 2>&1 & echo=$!; sleep 1");
+    let folder = Folder::new("owned-target");
+    let echo = background_echo(&folder, "--address 192.0.2.1 --ports udp=5300");
     let loads = [load("", ""), load("", "--i-own-this-target"), load("CATLAB_ALLOW=192.0.2.0/24", "")].join("; ");
     let (_, text, error) = ended(&inside(&format!("{network}; {echo}; {loads}; kill -INT $echo; wait $echo")).unwrap());
     let codes: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("code ")).collect();
@@ -203,7 +204,7 @@ fn a_server_elsewhere_is_loaded_with_i_own_this_target() {
 
 #[test]
 fn a_missing_server_is_reported_over_udp() {
-    let closed = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+    let (_holder, closed) = closed_udp();
     let folder = Folder::new("nobody");
     let out = folder.path().join("run");
     let more = ["--name", "q{n}.example", "--rate", "100", "--duration", "1s", "--timeout", "500ms", "--out"];
@@ -216,7 +217,7 @@ fn a_missing_server_is_reported_over_udp() {
 
 #[test]
 fn a_refused_connection_is_reported() {
-    let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+    let (_holder, closed) = closed_tcp();
     for transport in ["tcp", "dot"] {
         let more = ["--transport", transport, "--name", "q{n}.example", "--duration", "1s"];
         let (code, text, error) = ended(&load(&closed.to_string(), &more).output().unwrap());
@@ -246,18 +247,24 @@ fn ctrl_c_keeps_what_was_measured_over_each_transport() {
         let more =
             ["--name", "q{n}.example", "--rate", "500", "--duration", "60s", "--insecure", "--transport", &label];
         let mut command = load(&address, &more);
-        let child = command.arg("--json-events").arg("--out").arg(&out).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let child = child.spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(2_000));
+        command.args(["--timeout", "2s", "--json-events", "--out"]).arg(&out);
+        let began = Instant::now();
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // The first event comes when the first second can no longer change: it and the timeout are over.
+        let (mut events, mut text) = (BufReader::new(child.stdout.take().unwrap()), String::new());
+        events.read_line(&mut text).unwrap();
         let interrupted = Instant::now();
         let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
         assert!(sent.success());
-        let (code, text, error) = ended(&child.wait_with_output().unwrap());
-        assert!(interrupted.elapsed() < Duration::from_secs(5), "{transport}: {:?}", interrupted.elapsed());
+        events.read_to_string(&mut text).unwrap();
+        let (code, _, error) = ended(&child.wait_with_output().unwrap());
+        // Much less than the planned minute.
+        assert!(interrupted.elapsed() < Duration::from_secs(30), "{transport}: {:?}", interrupted.elapsed());
         assert!(matches!(code, 0 | 1), "{transport}: {text}{error}");
         let run = Run::read(&out).unwrap();
         let figures = run.figures();
-        assert!((300..1_500).contains(&figures.sent), "{transport}: {}", figures.sent);
+        let sent_max = (500.0 * began.elapsed().as_secs_f64()).ceil() as u64;
+        assert!((300..=sent_max).contains(&figures.sent), "{transport}: {} of {sent_max}", figures.sent);
         assert_eq!((figures.answered, figures.sent), (run.total.answered, run.total.sent));
         assert_eq!(figures.answered + figures.timed_out + figures.interrupted, figures.sent, "{transport}");
         // The rate covers the time that the run ran. Of the planned, it would be 25 at most.
@@ -356,7 +363,7 @@ fn running_out_of_ports_is_reported_and_results_are_kept() {
         skip::permission("making a network");
         return;
     }
-    let echo = format!("{CATLAB} echo --ports tcp=5300 > /dev/null 2>&1 & echo=$!; sleep 1");
+    let echo = background_echo(&folder, "--ports tcp=5300");
     let plan =
         "--transport tcp --connections 2 --queries-per-connection 1 --rate 500 --duration 4s --name 'q{n}.example'";
     let load = format!("{CATLAB} load --quiet --workers 1 --server 127.0.0.1:5300 {plan} --out {}", out.display());
@@ -377,7 +384,8 @@ fn running_low_on_ports_is_reported() {
         skip::permission("making a network");
         return;
     }
-    let echo = format!("{CATLAB} echo --ports tcp=5300 > /dev/null 2>&1 & echo=$!; sleep 1");
+    let folder = Folder::new("few-ports");
+    let echo = background_echo(&folder, "--ports tcp=5300");
     let plan = "--transport tcp --rate 500 --duration 1s --name 'q{n}.example'";
     let load = format!("{CATLAB} load --quiet --workers 2 --server 127.0.0.1:5300 {plan}");
     let line = format!(
@@ -393,6 +401,13 @@ fn running_low_on_ports_is_reported() {
     assert!(port_lines[2].contains(&format!("at most 40 of 100 local ports (40.0 %) {towards}")), "{text}{error}");
     // Connections of the earlier runs are closed and still hold their ports.
     assert!(port_lines[2].contains("more in TIME-WAIT") && port_lines[2].contains("may run out"), "{text}");
+}
+
+/// A shell command that starts `catlab echo` in the background and waits until it listens. Its PID is in `$echo`.
+fn background_echo(folder: &Folder, options: &str) -> String {
+    let log = folder.path().join("echo").display().to_string();
+    let listening = format!("for i in $(seq 600); do grep -q :5300 {log} && break; sleep 0.1; done");
+    format!("{CATLAB} echo {options} > {log} 2>&1 & echo=$!; {listening}")
 }
 
 /// The number of handshake messages that waited, and of all of them.
@@ -423,9 +438,9 @@ fn handshakes_that_wait_for_this_tool_are_reported() {
 #[test]
 fn a_folder_that_cannot_be_made_is_reported_before_the_run() {
     let began = Instant::now();
-    let more = ["--name", "q{n}.example", "--duration", "20s", "--out", "/proc/run"];
+    let more = ["--name", "q{n}.example", "--duration", "120s", "--out", "/proc/run"];
     let (code, _, error) = ended(&load("127.0.0.1:9", &more).output().unwrap());
-    assert!(code == 2 && error.contains("/proc/run") && began.elapsed() < Duration::from_secs(5), "{error}");
+    assert!(code == 2 && error.contains("/proc/run") && began.elapsed() < Duration::from_secs(60), "{error}");
 }
 
 #[test]

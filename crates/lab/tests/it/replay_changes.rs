@@ -20,7 +20,7 @@ fn trace(folder: &Folder, count: u64) -> PathBuf {
     let path = folder.path().join("trace.txt");
     let mut writer = Writer::create(&path, Format::Text).unwrap();
     for number in 0..count {
-        let qname: Name = format!("q{}.example", number % 700).parse().unwrap();
+        let qname: Name = format!("q{}.example", number % 120).parse().unwrap();
         let qtype = if number.is_multiple_of(3) { Rtype::AAAA } else { Rtype::A };
         let mut bytes = MessageBuilder::query(number as u16, qname.as_ref(), qtype).build();
         let source = SocketAddr::from((Ipv4Addr::new(10, 0, 0, (number * number % 30) as u8), 4_711));
@@ -62,13 +62,14 @@ fn arrived(folder: &Folder, path: &Path, more: &[&str]) -> Vec<(IpAddr, Vec<u8>)
 #[test]
 fn options_have_the_same_effect_in_a_replay_as_in_a_file() {
     let folder = Folder::new("replay-changes");
-    let (path, changed) = (trace(&folder, 3_000), folder.path().join("changed.txt"));
+    // The socket of the server holds all of them, even if it does not read.
+    let (path, changed) = (trace(&folder, 500), folder.path().join("changed.txt"));
     let rules = folder.path().join("rules.toml");
     std::fs::write(&rules, "seed = 5\n[[rule]]\nwhen.type = \"AAAA\"\nshare = 0.5\nby = \"query\"\ndrop = true\n")
         .unwrap();
     let rules = rules.to_str().unwrap();
     let unchanged = arrived(&folder, &path, &[]);
-    assert_eq!(unchanged.len(), 3_000);
+    assert_eq!(unchanged.len(), 500);
     for options in [
         &["--unique", "--suffix", "example=lab.test", "--do", "0.5", "--edns", "1400", "--rd", "off"][..],
         &["--only-type", "AAAA", "--sample", "0.5", "--by", "query", "--seed", "7"],
@@ -95,7 +96,7 @@ fn options_have_the_same_effect_in_a_replay_as_in_a_file() {
 #[test]
 fn transport_shares_are_drawn_as_in_a_file() {
     let folder = Folder::new("replay-shares");
-    let (path, changed) = (trace(&folder, 2_000), folder.path().join("changed.txt"));
+    let (path, changed) = (trace(&folder, 1_000), folder.path().join("changed.txt"));
     let shares = ["--transport", "tcp=0.4,dot=0.2", "--seed", "3"];
     catlab(&folder, &["trace", "mutate"], &path, &[&shares[..], &["--out", changed.to_str().unwrap()]].concat());
     let counts = |path: &Path, more: &[&str]| {
@@ -110,10 +111,10 @@ fn transport_shares_are_drawn_as_in_a_file() {
     let (before, meanwhile) = (counts(&changed, &[]), counts(&path, &shares));
     assert_eq!(meanwhile, before);
     let [udp, tcp, dot, doh, doq] = before.map(|(queries, _)| queries);
-    assert!(udp > 0 && tcp > 0 && dot > 0 && udp + tcp + dot == 2_000 && doh + doq == 0, "{before:?}");
+    assert!(udp > 0 && tcp > 0 && dot > 0 && udp + tcp + dot == 1_000 && doh + doq == 0, "{before:?}");
     // With --transport, all queries use it, regardless of the trace.
     let [udp, tcp, ..] = counts(&changed, &["--transport", "tcp"]).map(|(queries, _)| queries);
-    assert_eq!((udp, tcp), (0, 2_000));
+    assert_eq!((udp, tcp), (0, 1_000));
 }
 
 #[test]

@@ -12,8 +12,8 @@ use wire::Name;
 use wire::builder::MessageBuilder;
 use wire::number::Rtype;
 
-/// Programs that hang are killed at once, so a run takes less than this.
-const SOON: Duration = Duration::from_secs(30);
+/// Programs that hang for days are killed at once, so a run takes less than this.
+const SOON: Duration = Duration::from_secs(60);
 
 /// A trace of `count` queries, 0.1 ms apart, from 20 sources below 10.0.0.0.
 fn trace(folder: &Folder, count: u64) -> PathBuf {
@@ -102,7 +102,7 @@ fn count_with(word: &str) -> usize {
 fn assert_gone(word: &str) {
     let start = Instant::now();
     while count_with(word) > 0 {
-        assert!(start.elapsed() < Duration::from_secs(5), "{word} is still there");
+        assert!(start.elapsed() < SOON, "{word} is still there");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -110,7 +110,8 @@ fn assert_gone(word: &str) {
 #[test]
 fn streaming_sends_the_same_as_a_program_that_ran_before() {
     let folder = Folder::new("live-same");
-    let trace = trace(&folder, 6_000);
+    // At this rate, a busy machine loses no query at the server.
+    let trace = trace_every(&folder, 3_000, 1_000_000);
     let rules = folder.path().join("rules.toml");
     // If the rules were applied twice, the name would differ.
     std::fs::write(&rules, "[[rule]]\nname = \"x.{name}\"\n").unwrap();
@@ -119,12 +120,12 @@ fn streaming_sends_the_same_as_a_program_that_ran_before() {
     let before = ran(&folder, &trace, program, &rules);
     let live = ran(&folder, &trace, program, &[&rules[..], &["--stream"]].concat());
     assert_eq!((before.code, live.code), (0, 0), "{} {}", before.text, live.text);
-    assert_eq!(live.arrived.len(), 4_000);
+    assert_eq!(live.arrived.len(), 2_000);
     assert!(live.arrived == before.arrived, "{:?} {:?}", before.arrived[0], live.arrived[0]);
-    assert_eq!((&live.summary["replay"]["newcomers"], &live.summary["replay"]["queries"]), (&0.into(), &4_000.into()));
+    assert_eq!((&live.summary["replay"]["newcomers"], &live.summary["replay"]["queries"]), (&0.into(), &2_000.into()));
     // Sorting the output takes a third run of the program.
     let live = ran(&folder, &trace, "sort -k 7,7nr", &["--stream"]);
-    assert_eq!((live.code, live.arrived.len()), (0, 6_000), "{}", live.text);
+    assert_eq!((live.code, live.arrived.len()), (0, 3_000), "{}", live.text);
     assert_eq!(live.summary["replay"]["sorted"], true, "{}", live.text);
 }
 
@@ -167,18 +168,19 @@ fn a_program_that_fails_the_second_time_makes_the_run_invalid() {
 #[test]
 fn differences_in_the_second_output_are_reported() {
     let folder = Folder::new("live-other");
-    let trace = trace(&folder, 500);
+    // The socket of the server holds all that arrives, even if it does not read.
+    let trace = trace(&folder, 200);
     // 5 % of the queries get another client.
     let program = first_and_then(&folder, "cat", "sed 's/ 10\\.0\\.0\\.7 / 10.9.9.9 /'");
     let Ran { code, text, summary, arrived } = ran(&folder, &trace, &program, &["--stream"]);
-    assert_eq!((code, arrived.len(), &summary["replay"]["newcomers"]), (1, 475, &25.into()), "{text}");
-    assert!(text.contains("25 queries were not sent: their clients were missing"), "{text}");
-    for (then, count) in [("awk 'NR % 2'", 250), ("awk '{ print; print }'", 1_000)] {
+    assert_eq!((code, arrived.len(), &summary["replay"]["newcomers"]), (1, 190, &10.into()), "{text}");
+    assert!(text.contains("10 queries were not sent: their clients were missing"), "{text}");
+    for (then, count) in [("awk 'NR % 2'", 100), ("awk '{ print; print }'", 400)] {
         let program = first_and_then(&folder, "cat", then);
         let Ran { code, text, summary, arrived } = ran(&folder, &trace, &program, &["--stream"]);
         assert_eq!((code, arrived.len(), &summary["replay"]["queries_again"]), (1, count, &count.into()), "{text}");
         assert!(
-            text.contains(&format!("the trace had 500 queries when it was read first, and {count} later")),
+            text.contains(&format!("the trace had 200 queries when it was read first, and {count} later")),
             "{text}"
         );
     }
@@ -189,12 +191,13 @@ fn differences_in_the_second_output_are_reported() {
 #[test]
 fn a_run_begins_before_its_program_has_ended_and_does_not_wait_for_full_blocks() {
     const LOAD: Duration = Duration::from_secs(10);
-    const REST: Duration = Duration::from_secs(14);
     const LATE: Duration = Duration::from_millis(500);
     let folder = Folder::new("live-slow");
-    // Five seconds: a run is aborted when it takes more than twice its duration plus two seconds.
-    let trace = trace_every(&folder, 500, 10_000_000);
-    let slow = "awk 'NR == 100 { print; fflush(); system(\"sleep 14\"); next }
+    // Ten seconds: a run is aborted when it takes more than twice its duration plus two seconds.
+    let trace = trace_every(&folder, 500, 20_000_000);
+    // The last queries are written after the time at which the trace has them.
+    let slow = "awk 'NR == 100 { print; fflush(); system(\"sleep 15\"); next }
+                     NR == 490 { print; fflush(); system(\"sleep 6\"); next }
                      NR > 494 { print; fflush(); system(\"sleep 1\"); next } { print }'";
     let program = first_and_then(&folder, "cat", slow);
     let far_end = FarEnd::start(Duration::ZERO);
@@ -203,7 +206,8 @@ fn a_run_begins_before_its_program_has_ended_and_does_not_wait_for_full_blocks()
     let arrivals = far_end.end();
     assert_eq!(arrivals.len(), 500, "{}", String::from_utf8_lossy(&output.stdout));
     let after = |index: usize| arrivals[index].at.duration_since(start);
-    assert!(after(0) >= LOAD && after(99) < REST - LATE, "{:?}, {:?}", after(0), after(99));
+    let rest = after(100) - after(99);
+    assert!(after(0) >= LOAD && rest > LATE, "{:?}, {rest:?}", after(0));
     let rested: Vec<_> = (493..500).map(|index| after(index) - after(index - 1)).collect();
     assert!(rested.iter().filter(|rested| **rested > LATE).count() >= 4, "{rested:?}");
 }

@@ -39,7 +39,7 @@ fn load(out: &Path, limit: &str, code: i32) -> String {
     let server = echo.address(Transport::Udp).to_string();
     let mut child = Command::new(env!("CARGO_BIN_EXE_catlab"))
         .args(["load", "--workers", "1", "--server", &server, "--name", "q{n}.example", "--rate", "200"])
-        .args(["--duration", "6s", "--timeout", "300ms", "--lag-limit", limit, "--parquet", "--dnsperf-text"])
+        .args(["--duration", "6s", "--timeout", "3s", "--lag-limit", limit, "--parquet", "--dnsperf-text"])
         .args(["--freshness", &server, "--freshness-zone", "example"])
         .args(["--prometheus", "127.0.0.1:0", "--prometheus-wait", "60s", "--force", "--out"])
         .arg(out)

@@ -61,9 +61,11 @@ fn update(cluster: &Cluster, through: u64, owner: &str) -> Duration {
     let (message, start) = (add(&cluster.client_key(), owner), Instant::now());
     while start.elapsed() < PATIENCE {
         let response = exchange(Transport::Udp, cluster.dns(through), &message, Duration::from_secs(4));
-        if let Some(response) = response {
-            assert_eq!(rcode(&message, &response), 0, "{owner}");
-            return start.elapsed();
+        // SERVFAIL: this copy was not executed. A new leader may not be known yet.
+        match response.map(|response| rcode(&message, &response)) {
+            Some(0) => return start.elapsed(),
+            Some(2) | None => {}
+            Some(other) => panic!("RCODE {other} to {owner}"),
         }
     }
     panic!("no node reported the outcome of the update of {owner}");

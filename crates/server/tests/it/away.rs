@@ -20,7 +20,7 @@ const IN_FLIGHT: usize = 256;
 const AGAIN: Duration = Duration::from_millis(500);
 /// Maximum time from the start of its process until a node has the entries: this, or half the time that writing them
 /// took.
-const BACK_MAX: Duration = Duration::from_secs(10);
+const BACK_MAX: Duration = Duration::from_secs(30);
 /// A node that returns and campaigns does so within this time.
 const CAMPAIGN: Duration = Duration::from_secs(2);
 /// On a busy machine a leader may lose its place because it gets no processor time. That is occasional. An error in how

@@ -13,6 +13,9 @@ use tsig::client::ClientKey;
 use wire::Rtype;
 use wire::builder::MessageBuilder;
 
+/// Argument of `dig`, which sends each query once here: how long it waits for a response, in seconds.
+pub(crate) const LATE: &str = "+time=20";
+
 /// Counts the responses in the output of `dig` that have this text in their header or flags.
 fn count(printed: &str, part: &str) -> usize {
     printed.lines().filter(|line| line.starts_with(";;") && line.contains(part)).count()
@@ -66,14 +69,14 @@ fn queries_for_many_names_share_the_limit_of_their_network() {
     let different = questions(&cluster, "different", |number| format!("n{number}.many.test. A\n"));
 
     // Without a cookie: twenty responses at once, then one a second, although no two responses are alike.
-    let printed = namespace.dig(server, &["+nocookie", "+ignore"], &different);
+    let printed = namespace.dig(server, &[LATE, "+nocookie", "+ignore"], &different);
     let short = count(&printed, " tc");
     assert_eq!(count(&printed, "status: NOERROR"), 200, "{printed}");
     assert!((150..=180).contains(&short), "{short} of 200 are short");
     let limited = "catamaran_rate_limited_total{transport=\"udp\",instead=\"truncated\"}";
     assert_eq!(cluster.metric(1, limited), short as u64);
     // A client that has proved its address is not limited. Neither is loopback.
-    let printed = namespace.dig(server, &["+cookie=0123456789abcdef", "+notcp"], &different);
+    let printed = namespace.dig(server, &[LATE, "+cookie=0123456789abcdef", "+notcp"], &different);
     assert_eq!((count(&printed, "ANSWER: 1"), count(&printed, " tc")), (200, 0), "{printed}");
     let loopback = dig(cluster.dns(1), &["+nocookie", "+ignore", "-f", different.to_str().unwrap()]);
     assert_eq!((count(&loopback, "ANSWER: 1"), count(&loopback, " tc")), (200, 0));
@@ -94,16 +97,16 @@ fn limited_clients_get_truncated_responses_or_cookies() {
     };
 
     // Without a cookie, and with TC ignored: twenty responses at once, then one a second.
-    let printed = namespace.dig(server, &["+nocookie", "+ignore"], &same);
+    let printed = namespace.dig(server, &[LATE, "+nocookie", "+ignore"], &same);
     let short = count(&printed, " tc");
     assert_eq!(count(&printed, "status: NOERROR"), 200, "{printed}");
     assert!((150..=180).contains(&short), "{short} of 200 are short");
     assert_eq!(limited("truncated"), short as u64);
     // Negative responses for different names count as the same response.
-    let printed = namespace.dig(server, &["+nocookie", "+ignore"], &made_up);
+    let printed = namespace.dig(server, &[LATE, "+nocookie", "+ignore"], &made_up);
     assert!((20..=50).contains(&count(&printed, "status: NXDOMAIN")), "{printed}");
     // A real client retries over TCP and gets every answer.
-    let printed = namespace.dig(server, &["+nocookie"], &same);
+    let printed = namespace.dig(server, &[LATE, "+nocookie"], &same);
     assert_eq!(
         (count(&printed, "status: NOERROR"), count(&printed, " tc"), count(&printed, "ANSWER: 1")),
         (200, 0, 200),
@@ -111,7 +114,7 @@ fn limited_clients_get_truncated_responses_or_cookies() {
     );
 
     // With only a client cookie: BADCOOKIE, which cannot be used for amplification.
-    let printed = namespace.dig(server, &["+cookie=0123456789abcdef", "+nobadcookie", "+ignore"], &same);
+    let printed = namespace.dig(server, &[LATE, "+cookie=0123456789abcdef", "+nobadcookie", "+ignore"], &same);
     let bad = count(&printed, "status: BADCOOKIE");
     assert!(bad >= 150, "{bad} of 200");
     assert_eq!(
@@ -119,7 +122,7 @@ fn limited_clients_get_truncated_responses_or_cookies() {
         (bad as u64, bad)
     );
     // A client that returns its server cookie is not limited.
-    let printed = namespace.dig(server, &["+cookie=0123456789abcdef", "+notcp"], &same);
+    let printed = namespace.dig(server, &[LATE, "+cookie=0123456789abcdef", "+notcp"], &same);
     assert_eq!((count(&printed, "ANSWER: 1"), count(&printed, " tc")), (200, 0), "{printed}");
 
     // Loopback is exempt.
@@ -143,7 +146,7 @@ fn an_ipv6_prefix_of_one_client_has_one_limit() {
     let (beside, apart) = (Ipv6Addr::new(a, b, c, d ^ 1, 0, 0, 0, 9), Ipv6Addr::new(a, b, c, d ^ 0x100, 0, 0, 0, 9));
     [beside, apart].iter().for_each(|address| namespace.add_far_address(*address));
     let whole = |from: Ipv6Addr| {
-        let printed = namespace.dig(server, &["-b", &from.to_string(), "+nocookie", "+ignore"], &same);
+        let printed = namespace.dig(server, &[LATE, "-b", &from.to_string(), "+nocookie", "+ignore"], &same);
         assert_eq!(count(&printed, "status: NOERROR"), 200, "{from}: {printed}");
         200 - count(&printed, " tc")
     };
@@ -155,23 +158,32 @@ fn an_ipv6_prefix_of_one_client_has_one_limit() {
     assert_eq!(cluster.metric(1, limited), 600 - counts.iter().sum::<usize>() as u64);
 }
 
-/// Sends this many messages from one address, and counts the responses. All are sent before the first response is read,
-/// a few at a time, so that none is lost.
-fn responses(from: Ipv4Addr, to: SocketAddr, count: usize, message: impl Fn(usize) -> Vec<u8>) -> usize {
+/// Messages that are sent at once, so that no buffer overflows.
+const BATCH: usize = 20;
+
+/// Sends this many messages from one address, and returns the number of responses. `limited` is the number of messages
+/// that the node has dropped so far. After each batch, waits until each message has a response or is counted there.
+fn responses(
+    from: Ipv4Addr,
+    to: SocketAddr,
+    count: usize,
+    message: impl Fn(usize) -> Vec<u8>,
+    limited: &dyn Fn() -> u64,
+) -> usize {
     let socket = UdpSocket::bind((from, 0)).unwrap();
-    socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
-    let (mut heard, mut buffer) = (0, [0; 1_232]);
+    socket.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
+    let (before, mut heard, mut buffer) = (limited(), 0, [0; 1_232]);
     for number in 0..count {
         socket.send_to(&message(number), to).unwrap();
-        if number % 20 == 19 {
-            while heard <= number && socket.recv(&mut buffer).is_ok() {
-                heard += 1;
-            }
+        let sent = number + 1;
+        if sent.is_multiple_of(BATCH) || sent == count {
+            wait_for("a response to each message, or its drop", || {
+                while heard < sent && socket.recv(&mut buffer).is_ok() {
+                    heard += 1;
+                }
+                (heard as u64 + limited() - before == sent as u64).then_some(())
+            });
         }
-    }
-    socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
-    while heard < count && socket.recv(&mut buffer).is_ok() {
-        heard += 1;
     }
     heard
 }
@@ -199,17 +211,18 @@ fn unverified_requests_are_limited_and_signed_updates_are_not() {
     // The address of our end of the link is not a loopback address. All threads share its burst and its rate.
     for message in [&(|number| unsigned(number).build()) as &dyn Fn(usize) -> Vec<u8>, &query] {
         let before = limited();
-        let heard = responses(namespace.here, server, 300, message);
+        let heard = responses(namespace.here, server, 300, message, &limited);
         assert!((1..=40).contains(&heard), "{heard} responses to 300");
         assert_eq!(limited() - before, 300 - heard as u64);
         let before = limited();
-        assert_eq!(responses(Ipv4Addr::LOCALHOST, cluster.dns(1), 100, message), 100, "loopback is exempt");
+        let heard = responses(Ipv4Addr::LOCALHOST, cluster.dns(1), 100, message, &limited);
+        assert_eq!(heard, 100, "loopback is exempt");
         assert_eq!(limited(), before);
     }
     // This address has used up its rate. Every signed update is still executed and acknowledged.
     let (key, before) = (cluster.client_key(), limited());
     let signed = |number| key.sign(unsigned(number).build(), now_s()).unwrap();
-    assert_eq!(responses(namespace.here, server, 300, signed), 300);
+    assert_eq!(responses(namespace.here, server, 300, signed, &limited), 300);
     assert_eq!(cluster.metric(1, "catamaran_updates_total{end=\"done\"}"), 300);
     assert_eq!(limited(), before);
 }

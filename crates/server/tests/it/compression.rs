@@ -2,8 +2,9 @@
 //! 4 lists, and refuse them in all others. Answers compress names in the types of RFC 1035 only.
 
 use crate::support::cluster::Cluster;
-use crate::support::dns::{SILENCE, Transport, exchange};
+use crate::support::dns::{RESPONSE_WITHIN, Transport, exchange};
 use crate::support::message::{name, sign};
+use crate::support::pipeline::outcome_of;
 use crate::updates::rcode;
 use wire::builder::MessageBuilder;
 use wire::number::{Rcode, Rtype};
@@ -42,11 +43,11 @@ fn pointers_are_followed_where_rfc_3597_says_and_sent_where_rfc_1035_does() {
     let update = |owner: &str, rtype: Rtype, rdata: &[u8]| {
         let message = MessageBuilder::update(9, name("example.test.").as_ref());
         let message = sign(&key, message.add(name(owner).as_ref(), rtype, 60, rdata).build(), 0);
-        rcode(&message, &exchange(Transport::Tcp, dns, &message, SILENCE).unwrap())
+        rcode(&message, &outcome_of(Transport::Tcp, dns, &message))
     };
     let answer = |owner: &str, rtype| {
         let query = MessageBuilder::query(9, name(owner).as_ref(), rtype).build();
-        exchange(Transport::Tcp, dns, &query, SILENCE).unwrap()
+        exchange(Transport::Tcp, dns, &query, RESPONSE_WITHIN).unwrap()
     };
     for (index, form) in CLASSIC.into_iter().chain(RECEIVED).enumerate() {
         // A label, and a pointer to the rest of the name.

@@ -1,9 +1,10 @@
 //! Disks that damage stored data: nodes fetch the damaged parts from each other.
 
-use crate::support::cluster::{CATAMARAN, Cluster, PATIENCE, wait_for};
-use crate::support::dns::{Transport, exchange};
+use crate::support::cluster::{CATAMARAN, Cluster, wait_for};
+use crate::support::dns::Transport;
 use crate::support::http;
 use crate::support::nodes::{Nodes, cluster_of_nodes, config, data, log_of};
+use crate::support::pipeline::outcome_of;
 use crate::support::ports::free_ports;
 use crate::updates::{add, add_text, assert_on_every_node, rcode};
 use std::os::unix::fs::FileExt;
@@ -49,8 +50,7 @@ fn acknowledge(cluster: &Cluster, nodes: &Nodes, names: std::ops::Range<u32>) ->
         let owner = format!("host-{number}.example.test.");
         let key = cluster.client_key();
         let message = if number.is_multiple_of(2) { add(&key, &owner) } else { add_text(&key, &owner) };
-        let response = exchange(Transport::Tcp, cluster.dns(leader), &message, PATIENCE).unwrap();
-        assert_eq!(rcode(&message, &response), 0, "{owner}");
+        assert_eq!(rcode(&message, &outcome_of(Transport::Tcp, cluster.dns(leader), &message)), 0, "{owner}");
         owner
     };
     names.map(update).collect()

@@ -22,15 +22,25 @@ impl Drop for Stopped {
     }
 }
 
-fn start(cluster: &Cluster, node: u64, words: &[&str]) -> Child {
+/// Starts a command with a time limit in seconds.
+fn start(cluster: &Cluster, node: u64, timeout: &str, words: &[&str]) -> Child {
     Command::new(CATAMARAN)
         .args(words)
-        .args(["--timeout", "3", "--api", &cluster.api(node).to_string(), "--dir", cluster.dir.to_str().unwrap()])
+        .args(["--timeout", timeout, "--api", &cluster.api(node).to_string(), "--dir", cluster.dir.to_str().unwrap()])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap()
+}
+
+/// Whether a process of this machine has a connection to the API of a node (proc_pid_net(5)).
+fn is_connected(cluster: &Cluster, node: u64) -> bool {
+    const ESTABLISHED: &str = "01";
+    let port = format!(":{:04X}", cluster.api(node).port());
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let mut rows = table.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
+    rows.any(|row| row[2].ends_with(&port) && row[3] == ESTABLISHED)
 }
 
 /// Waits for a command; returns its exit code and standard error.
@@ -49,12 +59,13 @@ fn a_change_that_no_majority_takes_has_an_unknown_outcome_in_time() {
     let set = ["zone", "set", "example.test", "--serial", "unixtime"];
     // The node runs and receives the change, but cannot complete it.
     let begin = Instant::now();
-    let (code, printed) = end(start(&cluster, queried, &set));
+    let (code, printed) = end(start(&cluster, queried, "15", &set));
     assert_eq!(code, Some(11), "{printed}");
     assert!(printed.contains("error: the outcome is unknown") && printed.contains("no answer in time"), "{printed}");
-    assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
+    assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
     // The node is stopped after it received the change.
-    let command = start(&cluster, queried, &set);
+    let command = start(&cluster, queried, "15", &set);
+    wait_for("the connection of the command", || is_connected(&cluster, queried).then_some(()));
     std::thread::sleep(Duration::from_millis(1_500));
     let own = Stopped::stop(&nodes, [queried]);
     let (code, printed) = end(command);
@@ -62,11 +73,11 @@ fn a_change_that_no_majority_takes_has_an_unknown_outcome_in_time() {
     // A node that is stopped before the command receives nothing.
     for words in [&set[..], &["cluster", "transfer-leader"], &["zone", "list"], &["key", "list"], &["status"]] {
         let begin = Instant::now();
-        let mut child = start(&cluster, queried, words);
+        let mut child = start(&cluster, queried, "3", words);
         wait_for("the end of the command", || child.try_wait().unwrap());
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(4), "{words:?}: {output:?}");
-        assert!(begin.elapsed() < Duration::from_secs(20), "{words:?}: {:?}", begin.elapsed());
+        assert!(begin.elapsed() < Duration::from_secs(30), "{words:?}: {:?}", begin.elapsed());
     }
     drop((others, own));
     cluster.settle();

@@ -6,6 +6,7 @@ use crate::support::nodes::{Nodes, config, data, log_of, serve_refused};
 use crate::support::tools::forbidden;
 use crate::updates::{Stream, assert_on_every_node, wait_for_more};
 use replica::checkpoint::limits::BLOCK_BYTES_MAX;
+use skip::stalls::StallWatch;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,6 +32,15 @@ fn acknowledged(streams: &[Stream]) -> Vec<usize> {
     streams.iter().map(Stream::acknowledged).collect()
 }
 
+/// The leader, once all nodes agree. `cluster.json` may still have the previous one.
+fn leader_of(cluster: &Cluster) -> u64 {
+    wait_for("a leader", || {
+        let leaders: Option<Vec<u64>> = cluster.ids().map(|id| cluster.status(id)?["leader"].as_u64()).collect();
+        let leaders = leaders?;
+        leaders.iter().all(|leader| *leader == leaders[0]).then_some(leaders[0])
+    })
+}
+
 /// The leader according to a node other than `not`.
 fn leader_other_than(cluster: &Cluster, not: u64) -> Option<u64> {
     let other = cluster.ids().find(|id| *id != not)?;
@@ -53,14 +63,19 @@ fn a_leader_whose_disk_hangs_hands_over_and_ends_when_it_goes_on() {
     wait_for_more(&streams, 50);
 
     // The disk recovers in time, and the node follows again.
-    let leader = cluster.leader();
+    let watch = StallWatch::start().and_disk(&cluster.dir);
+    let leader = leader_of(&cluster);
     let frozen = Frozen::new(&data(&cluster, leader));
     let start = Instant::now();
     wait_for("another leader", || leader_other_than(&cluster, leader));
     let handed_over = start.elapsed();
     println!("handed over {handed_over:?} after the disk hung");
-    assert!(handed_over < Duration::from_secs(10), "{handed_over:?}");
-    assert!(cluster.metric(leader, "catamaran_disk_hung_transfers_total") >= 1, "no transfer by the leader");
+    let transfers = cluster.metric(leader, "catamaran_disk_hung_transfers_total");
+    // After a stall, the other nodes may have elected another leader before it could hand over.
+    let is_in_time = handed_over < Duration::from_secs(10) && transfers >= 1;
+    let is_excused = !is_in_time && watch.stall("that the leader hands over").is_some();
+    assert!(is_in_time || is_excused, "the leader handed over {transfers} times, after {handed_over:?}");
+    drop(watch);
     let others: Vec<usize> = (0..streams.len()).filter(|index| *index as u64 + 1 != leader).collect();
     let before = acknowledged(&streams);
     wait_for("updates through the others", || {
@@ -71,7 +86,7 @@ fn a_leader_whose_disk_hangs_hands_over_and_ends_when_it_goes_on() {
     wait_for_more(&streams, 50);
 
     // The disk does not recover: the process ends and prints the reason.
-    let leader = cluster.leader();
+    let leader = leader_of(&cluster);
     let frozen = Frozen::new(&data(&cluster, leader));
     wait_for("another leader", || leader_other_than(&cluster, leader));
     let log = cluster.dir.join(format!("node-{leader}/node.log"));

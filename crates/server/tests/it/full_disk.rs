@@ -7,6 +7,7 @@ use crate::support::mounts::Mounts;
 use crate::support::nodes::{Nodes, data};
 use crate::support::tools::forbidden;
 use crate::updates::{add, assert_on_every_node, rcode};
+use skip::stalls::StallWatch;
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
@@ -246,6 +247,7 @@ fn a_leader_on_a_full_disk_hands_over_and_catches_up_when_there_is_room() {
     let Some((cluster, mounts, mut nodes)) = nodes_on_small_disks("full-leader") else { return };
     let mut updates = Updates::new(&cluster);
     updates.wait_until_done();
+    let watch = StallWatch::start().and_disk(&cluster.dir);
     let full = nodes.leader(&cluster);
     let others: Vec<u64> = cluster.ids().filter(|id| *id != full).collect();
     let queries = Queries::start(&cluster, full);
@@ -258,12 +260,16 @@ fn a_leader_on_a_full_disk_hands_over_and_catches_up_when_there_is_room() {
         }
     }
     println!("{failed} of {} updates through the others were not acknowledged", updates.count);
-    assert!(failed <= 2, "{failed}");
     assert!(is_full(&cluster, full));
-    assert_ne!(cluster.status(others[0]).unwrap()["leader"].as_u64(), Some(full));
-    assert!(cluster.metric(full, "catamaran_disk_full_transfers_total") >= 1, "the leader handed over by itself");
+    wait_for("another leader", || cluster.status(others[0])?["leader"].as_u64().filter(|leader| *leader != full));
+    // After a stall, the other nodes may have elected another leader before it could hand over.
+    let transfers = cluster.metric(full, "catamaran_disk_full_transfers_total");
+    let is_handed_over = failed <= 2 && transfers >= 1;
+    let is_excused = !is_handed_over && watch.stall("that the leader hands over by itself").is_some();
+    assert!(is_handed_over || is_excused, "{failed} updates failed, the leader handed over {transfers} times");
+    drop(watch);
     for &id in &others {
-        assert_eq!(updates.send(id), Some(NOERROR), "{id}");
+        wait_for("an update to be done", || (updates.send(id) == Some(NOERROR)).then_some(()));
     }
     assert_eq!(updates.send(full), Some(SERVFAIL));
     make_room(&cluster, full);

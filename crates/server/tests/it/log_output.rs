@@ -146,9 +146,10 @@ fn a_node_whose_disk_and_log_output_are_full_goes_on() {
         for _ in 0..20 {
             number += 1;
             let message = large(&key, number);
-            let response = exchange(Transport::Tcp, cluster.dns(1), &message, PATIENCE).unwrap();
-            // SERVFAIL: node 3 leads, and transfers the leadership.
-            assert!([0, 2].contains(&rcode(&message, &response)));
+            // SERVFAIL, or a closed connection: node 3 leads, and transfers the leadership.
+            if let Some(response) = exchange(Transport::Tcp, cluster.dns(1), &message, PATIENCE) {
+                assert!([0, 2].contains(&rcode(&message, &response)));
+            }
         }
         is_disk_full(&cluster, 3).then_some(())
     });

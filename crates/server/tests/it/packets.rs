@@ -1,7 +1,7 @@
 //! Packet workers from the kernel's view: their priority, their sockets, and the datagrams dropped before they read
 //! them.
 
-use crate::client_protection;
+use crate::client_protection::{self, LATE};
 use crate::support::cluster::{Cluster, kill, wait_for};
 use crate::support::message::name;
 use crate::support::netns::Namespace;
@@ -174,7 +174,7 @@ fn an_ipv6_wildcard_socket_answers_from_the_queried_address() {
     std::fs::write(&questions, "example.test. SOA\n".repeat(3)).unwrap();
     for address in [here, second] {
         // `dig` ignores a response from another address.
-        let printed = namespace.dig(SocketAddr::from((address, server.port())), &["+notcp"], &questions);
+        let printed = namespace.dig(SocketAddr::from((address, server.port())), &[LATE, "+notcp"], &questions);
         assert_eq!(printed.matches("status: NOERROR").count(), 3, "{address}: {printed}");
         // The outcome of an update is not sent by the thread that received it.
         let script = cluster.dir.join("script");
@@ -182,7 +182,7 @@ fn an_ipv6_wildcard_socket_answers_from_the_queried_address() {
         std::fs::write(&script, update).unwrap();
         let key = cluster.dir.join("update.key");
         let mut nsupdate = namespace.command("nsupdate");
-        let output = nsupdate.args(["-t", "5", "-k"]).args([&key, &script]).output().unwrap();
+        let output = nsupdate.args(["-t", "20", "-k"]).args([&key, &script]).output().unwrap();
         assert!(output.status.success(), "{address}: {}", String::from_utf8_lossy(&output.stderr));
     }
 }

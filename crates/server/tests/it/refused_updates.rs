@@ -2,9 +2,10 @@
 //! increases, and no node changes.
 
 use crate::support::cluster::{Cluster, Scratch};
-use crate::support::dns::{Transport, exchange};
+use crate::support::dns::{Transport, exchange_and_count};
 use crate::support::http;
 use crate::support::message::{describe, name, now_s, sign, truncate_mac_of};
+use crate::support::pipeline::outcome_of;
 use serde_json::Value;
 use std::time::Duration;
 use tsig::KeyAlgorithm;
@@ -242,12 +243,32 @@ fn add_key(cluster: &Cluster, own: &str, algorithm: (KeyAlgorithm, &str), argume
     ClientKey::new(name(own).as_ref(), algorithm.0, &secret).unwrap()
 }
 
-/// The state of all nodes.
-fn state(cluster: &Cluster) -> Vec<Value> {
-    let of = |status: &Value| {
-        serde_json::json!([status["state_hash"], status["applied_index"], status["commit_index"], status["zones"]])
+/// The state of a node.
+#[derive(Clone, PartialEq, Debug)]
+struct State {
+    term: u64,
+    /// The state hash and the zones.
+    contents: Value,
+    /// The applied index and the commit index. An election adds an empty entry.
+    indexes: Value,
+}
+
+/// The states of all nodes.
+fn state(cluster: &Cluster) -> Vec<State> {
+    let of = |status: Value| State {
+        term: status["term"].as_u64().unwrap(),
+        contents: serde_json::json!([status["state_hash"], status["zones"]]),
+        indexes: serde_json::json!([status["applied_index"], status["commit_index"]]),
     };
-    cluster.ids().map(|id| of(&cluster.status(id).unwrap())).collect()
+    cluster.ids().map(|id| of(cluster.status(id).unwrap())).collect()
+}
+
+fn contents(states: &[State]) -> Vec<&Value> {
+    states.iter().map(|state| &state.contents).collect()
+}
+
+fn terms(states: &[State]) -> Vec<u64> {
+    states.iter().map(|state| state.term).collect()
 }
 
 /// The number of refusals that a node has counted for this reason, over all transports.
@@ -283,16 +304,19 @@ fn a_refused_update_is_answered_counted_and_leaves_no_trace() {
     cases.extend(of_tsig(&of_algorithms));
     cases.extend(of_rights(&transfers, &elsewhere, all));
 
-    let before = state(&cluster);
+    let mut before = state(&cluster);
+    let mut repeats = 0;
     let mut wrong = Vec::new();
     for Case { what, message, response, reason } in &cases {
         for id in cluster.ids() {
             for transport in [Transport::Udp, Transport::Tcp] {
                 let count = counted(&cluster, id, reason);
-                let got = exchange(transport, cluster.dns(id), message, Duration::from_secs(5));
+                let (got, sent_count) = exchange_and_count(transport, cluster.dns(id), message, Duration::from_secs(5));
+                // The node may count a repeated datagram later.
+                repeats += sent_count - 1;
                 let described = got.map_or_else(|| "none".to_owned(), |got| describe(message, &got));
                 let moved = counted(&cluster, id, reason) - count;
-                if described != *response || moved != 1 {
+                if described != *response || !(1..=1 + repeats).contains(&moved) {
                     wrong.push(format!(
                         "{what}, through node {id} over {transport:?}\n  wanted {response}, `{reason}` to move by 1\n  \
                          got    {described}, and it moved by {moved}"
@@ -300,8 +324,14 @@ fn a_refused_update_is_answered_counted_and_leaves_no_trace() {
                 }
             }
         }
-        if state(&cluster) != before {
-            wrong.push(format!("{what}: left a trace: {:?}", state(&cluster)));
+        let after = state(&cluster);
+        let was_election = terms(&after) != terms(&before);
+        if contents(&after) != contents(&before) || (!was_election && after != before) {
+            wrong.push(format!("{what}: left a trace: {after:?}"));
+        }
+        if was_election {
+            cluster.settle();
+            before = state(&cluster);
         }
     }
     println!("{} messages, through three nodes, over UDP and TCP", cases.len());
@@ -310,8 +340,8 @@ fn a_refused_update_is_answered_counted_and_leaves_no_trace() {
     // The same message without a fault is accepted, with each key that has the permission.
     for (key, id) in of_algorithms.iter().zip(cluster.ids()) {
         let message = sign(key, good().build(), 0);
-        let response = exchange(Transport::Udp, cluster.dns(id), &message, Duration::from_secs(5)).unwrap();
+        let response = outcome_of(Transport::Udp, cluster.dns(id), &message);
         assert!(describe(&message, &response).starts_with("NOERROR, question, tsig noerror, mac"));
     }
-    assert_ne!(state(&cluster), before);
+    assert_ne!(contents(&state(&cluster)), contents(&before));
 }

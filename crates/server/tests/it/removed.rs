@@ -5,6 +5,7 @@ use crate::support::dns::{Transport, exchange};
 use crate::support::http;
 use crate::support::message::{describe, name};
 use crate::updates::Stream;
+use skip::stalls::StallWatch;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,15 +13,12 @@ use std::time::{Duration, Instant};
 use wire::Rtype;
 use wire::builder::MessageBuilder;
 
-/// After this time, a removed node no longer takes part in the shared port.
-const GONE_AFTER: Duration = Duration::from_secs(2);
-
 fn query() -> Vec<u8> {
     MessageBuilder::query(1, name("www.example.test.").as_ref(), Rtype::A).build()
 }
 
 /// Time limit for an expected answer on a busy machine.
-const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 const SILENT_FOR: Duration = Duration::from_millis(500);
 
 /// Queries from a new socket. Returns whether the answer is correct.
@@ -70,12 +68,21 @@ fn a_removed_node_leaves_the_shared_port_to_the_others_and_ends() {
     remove(&cluster, gone);
     let removed = Instant::now();
     // A load balancer sees it in the health check, as long as the node runs.
-    let status = http::get(cluster.api(gone), "/healthz").map(|answer| answer.status);
-    assert!(status.is_err() || status.as_ref().is_ok_and(|status| *status == 503), "{status:?}");
-    if let Some(status) = cluster.status(gone) {
-        assert_eq!((status["role"].as_str(), status["serving"].as_str()), (Some("removed"), Some("no")));
-    }
-    std::thread::sleep(GONE_AFTER.saturating_sub(removed.elapsed()));
+    wait_for("the health check to fail", || {
+        let Ok(answer) = http::get(cluster.api(gone), "/healthz") else { return Some(()) };
+        assert!([200, 503].contains(&answer.status), "{}", answer.status);
+        (answer.status == 503).then_some(())
+    });
+    wait_for("the status of a removed node", || {
+        let Some(status) = cluster.status(gone) else { return Some(()) };
+        (status["role"] == "removed" && status["serving"] == "no").then_some(())
+    });
+    // After this, the removed node no longer takes part in the shared port.
+    let silent = wait_for("the removed node to be silent", || {
+        let begin = Instant::now();
+        let mut transports = [Transport::Udp, Transport::Tcp].into_iter().cycle().take(6);
+        transports.all(|transport| !is_answered(cluster.dns(gone), transport, SILENT_FOR)).then_some(begin)
+    });
     for transport in [Transport::Udp, Transport::Tcp] {
         let answered = (0..200).filter(|_| is_answered(shared(&cluster), transport, ANSWER_WITHIN)).count();
         assert_eq!(answered, 200, "of 200 over {transport:?}");
@@ -85,8 +92,8 @@ fn a_removed_node_leaves_the_shared_port_to_the_others_and_ends() {
     let lost = stream.join().unwrap();
     println!("{} queries, {} lost", query_count.load(Ordering::Relaxed), lost.len());
     // Only the queries that were in its sockets before it closed them.
-    let is_of_the_removed = |at: &Instant| *at >= asked_to_remove && *at <= removed + GONE_AFTER;
-    assert!(lost.iter().all(is_of_the_removed), "{lost:?}, removed {removed:?}");
+    let is_of_the_removed = |at: &Instant| *at >= asked_to_remove && *at <= silent;
+    assert!(lost.iter().all(is_of_the_removed), "{lost:?}, removed {removed:?}, silent {silent:?}");
     cluster.wait_for_line(&format!("node {gone} was removed from the cluster"));
     cluster.wait_for_line("2 of 2 nodes up");
     let log = std::fs::read_to_string(cluster.dir.join(format!("node-{gone}/node.log"))).unwrap();
@@ -117,6 +124,7 @@ fn the_leader_itself_is_removed_while_clients_go_on() {
         });
     };
     go_on();
+    let watch = StallWatch::start().and_disk(&cluster.dir);
     let term = cluster.metric(stay[0], "catamaran_raft_term");
     // One command: the node transfers the leadership, and the new leader removes it.
     remove(&cluster, gone);
@@ -129,7 +137,11 @@ fn the_leader_itself_is_removed_while_clients_go_on() {
     });
     assert_eq!(status["members"].as_array().map(Vec::len), Some(2));
     // One term for the transfer of the leadership, and no other election.
-    assert!(cluster.metric(stay[0], "catamaran_raft_term") <= term + 1);
+    let term_after = cluster.metric(stay[0], "catamaran_raft_term");
+    if watch.stall("the number of elections").is_none() {
+        assert!(term_after <= term + 1, "{term}, {term_after}");
+    }
+    drop(watch);
     assert!((0..5).all(|_| !is_answered(cluster.dns(gone), Transport::Udp, SILENT_FOR)));
     let names: Vec<String> = streams.into_iter().flat_map(Stream::finish).collect();
     let socket = crate::updates::socket();

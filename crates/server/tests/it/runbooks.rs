@@ -3,12 +3,12 @@
 
 use crate::members::Joined;
 use crate::support::cluster::{Cluster, key_of, wait_for};
-use crate::support::dns::{Transport, exchange};
+use crate::support::dns::Transport;
 use crate::support::hostile_peer::{BULK, DATA_KEY, HostilePeer, Identity};
 use crate::support::http;
+use crate::support::pipeline::outcome_of;
 use crate::updates::{add, rcode};
 use std::net::Ipv4Addr;
-use std::time::Duration;
 use tsig::client::ClientKey;
 
 const NOERROR: u8 = 0;
@@ -43,8 +43,7 @@ fn follow(cluster: &Cluster, title: &str, values: &[(&str, &str)]) -> Vec<String
 /// The RCODE of an update with this key.
 fn tried(cluster: &Cluster, key: &ClientKey, owner: &str) -> u8 {
     let message = add(key, owner);
-    let response = exchange(Transport::Tcp, cluster.dns(1), &message, Duration::from_secs(10)).unwrap();
-    rcode(&message, &response)
+    rcode(&message, &outcome_of(Transport::Tcp, cluster.dns(1), &message))
 }
 
 /// Whether a token gives access to the API of a node over TCP, which a thief would use.

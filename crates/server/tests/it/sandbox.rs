@@ -1,9 +1,10 @@
 //! The privileges that a running node has dropped in every thread. The node still works.
 
 use crate::support::cluster::{Cluster, Scratch, wait_for};
-use crate::support::dns::{SILENCE, Transport, exchange};
+use crate::support::dns::Transport;
 use crate::support::encrypted::{tls, trust};
 use crate::support::nodes::{Nodes, config, log_of};
+use crate::support::pipeline::outcome_of;
 use crate::updates::{add, is_there, rcode, socket};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -35,8 +36,7 @@ fn threads(process: u32) -> Vec<(String, [u64; 5], [u64; 2])> {
 fn assert_takes_updates(cluster: &Cluster, owners: [&str; 2]) {
     for (transport, owner) in [Transport::Udp, Transport::Tcp].into_iter().zip(owners) {
         let update = add(&cluster.client_key(), owner);
-        let response = exchange(transport, cluster.dns(1), &update, SILENCE).unwrap();
-        assert_eq!(rcode(&update, &response), 0, "{owner}");
+        assert_eq!(rcode(&update, &outcome_of(transport, cluster.dns(1), &update)), 0, "{owner}");
         assert!(is_there(&socket(), cluster.dns(1), owner));
     }
 }

@@ -5,7 +5,7 @@ use crate::support::dns::{Transport, exchange};
 use crate::support::message::name;
 use crate::support::peers::start_peer;
 use crate::support::ports::free_ports;
-use crate::support::tools::{TsigText, dig, has, transfer, update};
+use crate::support::tools::{TsigText, dig, has, nsupdate, transfer};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 use testbed::{Kind, Peer, ServedZone, Setup, UpdateKey};
@@ -48,7 +48,7 @@ fn change_and_follow(cluster: &Cluster, secondaries: &[Peer], before: u32, round
                 .collect();
             let through = u64::from(round - 1) % 3 + 1;
             let script = format!("zone example.test.\nupdate delete n0.r{}.example.test.\n{lines}", changes - 1);
-            update("nsupdate", cluster.dns(through), &cluster.update_key(), &script).unwrap();
+            nsupdate(cluster.dns(through), &cluster.update_key(), &script).unwrap();
         }
         cluster.settle();
         let wanted = serial(cluster.dns(1)).unwrap();

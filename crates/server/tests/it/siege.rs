@@ -24,6 +24,10 @@ use wire::builder::MessageBuilder;
 /// Queries per second of the cluster's own client, and its timeout for an answer.
 const QUERIES_PER_SECOND: u32 = 2_000;
 const QUERY_WAIT: Duration = Duration::from_secs(1);
+/// The client skips queries that are overdue by more than this. Sent at once, they would be a flood.
+const BEHIND_MAX: Duration = Duration::from_millis(50);
+/// Overdue queries that it sends before it reads answers.
+const BURST: usize = 20;
 /// Pause between its updates.
 const UPDATE_PAUSE: Duration = Duration::from_millis(50);
 /// Timeouts for an answer to an update: after the first one, the same datagram is sent again, as clients do.
@@ -162,16 +166,22 @@ fn ask(nodes: &[SocketAddr], stop: &AtomicBool) -> (usize, usize) {
             socket
         })
         .collect();
-    let (mut sent_count, mut answered, begin) = (0usize, 0usize, Instant::now());
-    let mut waiting = vec![vec![None::<Instant>; 1 << 16]; sockets.len()];
+    let (mut sent_count, mut answered, mut begin) = (0usize, 0usize, Instant::now());
+    // When each query was sent, without the times in which the client could not run.
+    let mut waiting = vec![vec![None::<Duration>; 1 << 16]; sockets.len()];
     let mut ended = None::<Instant>;
     while ended.is_none_or(|ended| ended.elapsed() < QUERY_WAIT) {
+        if ended.is_none() {
+            let sent_until = Duration::from_secs_f64(sent_count as f64 / f64::from(QUERIES_PER_SECOND));
+            begin += begin.elapsed().saturating_sub(sent_until + BEHIND_MAX);
+        }
         let due = (begin.elapsed().as_secs_f64() * f64::from(QUERIES_PER_SECOND)) as usize;
+        let due = due.min(sent_count + BURST);
         while ended.is_none() && sent_count < due {
             let (socket, id) = (sent_count % sockets.len(), (sent_count / sockets.len()) as u16);
             let query = MessageBuilder::query(id, name("www.example.test.").as_ref(), Rtype::A).build();
             let _ = sockets[socket].send(&query);
-            waiting[socket][usize::from(id)] = Some(Instant::now());
+            waiting[socket][usize::from(id)] = Some(begin.elapsed());
             sent_count += 1;
         }
         let mut response = [0; 1_024];
@@ -179,7 +189,8 @@ fn ask(nodes: &[SocketAddr], stop: &AtomicBool) -> (usize, usize) {
             while let Ok(length) = socket.recv(&mut response) {
                 let id = usize::from(u16::from_be_bytes([response[0], response[1]]));
                 let is_right = length >= 12 && response[3] & 0x0F == 0;
-                answered += usize::from(is_right && waiting[id].take().is_some_and(|at| at.elapsed() <= QUERY_WAIT));
+                let is_in_time = |at: Duration| begin.elapsed().saturating_sub(at) <= QUERY_WAIT;
+                answered += usize::from(is_right && waiting[id].take().is_some_and(is_in_time));
             }
         }
         if ended.is_none() && stop.load(Ordering::Relaxed) {
@@ -259,7 +270,7 @@ fn clients_notice_nothing_of_all_attacks_at_once() {
     let before = pids.map(rss::resident);
 
     let stop = Arc::<AtomicBool>::default();
-    let watch = StallWatch::start();
+    let watch = StallWatch::start().and_disk(&cluster.dir);
     let usual = update(&own, cluster.dns(other), &stop, "before", UPDATES_BEFORE).took[UPDATES_BEFORE / 2];
     let attackers = Attackers::start(&cluster, &weak, &transfer);
     let addresses = [cluster.dns(leader), cluster.dns(other)];

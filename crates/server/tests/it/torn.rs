@@ -1,8 +1,9 @@
 //! A disk loses one sector of a record with an acknowledged update.
 
-use crate::support::cluster::{Cluster, PATIENCE, wait_for};
-use crate::support::dns::{Transport, exchange};
+use crate::support::cluster::{Cluster, wait_for};
+use crate::support::dns::Transport;
 use crate::support::nodes::{Nodes, cluster_of_nodes, data, log_of};
+use crate::support::pipeline::outcome_of;
 use crate::updates::{add, add_text, assert_on_every_node, rcode};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -51,8 +52,7 @@ fn acknowledge_and_tear(cluster: &Cluster, nodes: &mut Nodes, message: &[u8]) ->
     let leader = nodes.leader(cluster);
     let (second, third) = (leader % 3 + 1, (leader + 1) % 3 + 1);
     nodes.kill(third);
-    let response = exchange(Transport::Tcp, cluster.dns(leader), message, PATIENCE).unwrap();
-    assert_eq!(rcode(message, &response), 0);
+    assert_eq!(rcode(message, &outcome_of(Transport::Tcp, cluster.dns(leader), message)), 0);
     nodes.kill(second);
     nodes.kill(leader);
     lose_last_sector(cluster, second);
@@ -113,7 +113,7 @@ fn an_operator_can_give_up_what_only_a_lost_node_had() {
 fn a_cluster_whose_logs_are_all_torn_comes_back_by_itself() {
     let (cluster, mut nodes) = cluster_of_nodes("torn-all");
     let message = add_text(&cluster.client_key(), "torn.example.test.");
-    let response = exchange(Transport::Tcp, cluster.dns(nodes.leader(&cluster)), &message, PATIENCE).unwrap();
+    let response = outcome_of(Transport::Tcp, cluster.dns(nodes.leader(&cluster)), &message);
     assert_eq!(rcode(&message, &response), 0);
     cluster.settle();
     cluster.ids().for_each(|id| nodes.kill(id));

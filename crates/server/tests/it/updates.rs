@@ -1,9 +1,11 @@
 //! Updates: visible soon on every node. Invalid ones leave no trace.
 
 use crate::support::cluster::{Cluster, PATIENCE, kill, wait_for};
-use crate::support::dns::{SILENCE, Transport, exchange};
+use crate::support::dns::{RESPONSE_WITHIN, SILENCE, Transport, exchange, exchange_once};
 use crate::support::http;
 use crate::support::message::{name, now_s, sign, truncate_mac};
+use crate::support::pipeline::outcome_of;
+use skip::stalls::StallWatch;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
@@ -157,6 +159,7 @@ fn a_thousand_updates_are_visible_on_all_nodes_soon() {
     const COUNT: usize = 1_000;
     const P99_MAX: Duration = Duration::from_millis(100);
     let cluster = Cluster::start("thousand", 3, &[]);
+    let watch = StallWatch::start().and_disk(&cluster.dir);
     let key = cluster.client_key();
     let socket = socket();
     let mut delays = Vec::new();
@@ -165,9 +168,7 @@ fn a_thousand_updates_are_visible_on_all_nodes_soon() {
         let owner = format!("t{number}.example.test.");
         let message = add(&key, &owner);
         let start = Instant::now();
-        let response =
-            exchange(Transport::Udp, cluster.dns(through), &message, Duration::from_secs(5)).expect("a response");
-        assert_eq!(rcode(&message, &response), 0);
+        assert_eq!(rcode(&message, &outcome_of(Transport::Udp, cluster.dns(through), &message)), 0);
         // An acknowledged update is visible on the node that responded.
         assert!(
             is_there(&socket, cluster.dns(through), &owner),
@@ -183,7 +184,9 @@ fn a_thousand_updates_are_visible_on_all_nodes_soon() {
     delays.sort_unstable();
     let [p50, p99] = [delays[COUNT / 2], delays[COUNT * 99 / 100]];
     println!("sent to visible everywhere: p50 {p50:?}, p99 {p99:?}, worst {:?}", delays[COUNT - 1]);
-    assert!(p99 <= P99_MAX, "p99 is {p99:?}, may be {P99_MAX:?}");
+    if watch.stall("how soon updates are visible").is_none() {
+        assert!(p99 <= P99_MAX, "p99 is {p99:?}, may be {P99_MAX:?}");
+    }
     cluster.settle();
     for id in cluster.ids() {
         let status = cluster.status(id).unwrap();
@@ -205,7 +208,7 @@ fn large_updates_work_over_udp_and_tcp() {
             });
         let message = sign(&key, builder.build(), 0);
         assert!((30_000..65_507).contains(&message.len()), "{} bytes", message.len());
-        let response = exchange(transport, cluster.dns(2), &message, Duration::from_secs(5)).unwrap();
+        let response = outcome_of(transport, cluster.dns(2), &message);
         assert_eq!(rcode(&message, &response), 0, "{transport:?}");
     }
     cluster.settle();
@@ -217,8 +220,7 @@ fn large_updates_work_over_udp_and_tcp() {
             builder.add(name("many.example.test.").as_ref(), Rtype::A, 60, &[10, 1, (n >> 8) as u8, n as u8])
         });
     let message = sign(&key, builder.build(), 0);
-    let response = exchange(Transport::Tcp, cluster.dns(1), &message, Duration::from_secs(5)).unwrap();
-    assert_eq!(rcode(&message, &response), 5);
+    assert_eq!(rcode(&message, &outcome_of(Transport::Tcp, cluster.dns(1), &message)), 5);
 }
 
 /// An UPDATE that adds TXT records. With its signature it has the maximum size of a message. Also returns the number of
@@ -255,20 +257,18 @@ fn an_update_of_maximum_length_works() {
     assert_eq!(message.len(), 65_535);
     for id in cluster.ids() {
         // To each node: to the leader, and to the followers that forward it.
-        let response = exchange(Transport::Tcp, cluster.dns(id), &message, Duration::from_secs(5)).unwrap();
+        let response = outcome_of(Transport::Tcp, cluster.dns(id), &message);
         assert_eq!(rcode(&message, &response), 0, "node {id}");
     }
     cluster.settle();
-    let socket = socket();
     for id in cluster.ids() {
         let status = cluster.status(id).unwrap();
         assert_eq!((&status["zones"][0]["records"], &status["zones"][0]["serial"]), (&(13 + count).into(), &2.into()));
         for n in [0, count - 1] {
             let owner = name(&format!("long-{n:03}.example.test."));
             let query = MessageBuilder::query(next_id(), owner.as_ref(), Rtype::TXT).build();
-            socket.send_to(&query, cluster.dns(id)).unwrap();
-            let mut response = [0; 512];
-            let (len, _) = socket.recv_from(&mut response).unwrap();
+            let response = exchange(Transport::Udp, cluster.dns(id), &query, RESPONSE_WITHIN).unwrap();
+            let len = response.len();
             assert_eq!((response[3] & 0x0F, response[7]), (0, 1), "{owner:?} of node {id}: {len} bytes");
         }
     }
@@ -283,8 +283,7 @@ fn a_lone_update_runs_inline_on_the_receiving_threads() {
     for number in 0..30 {
         let owner = format!("alone-{number}.example.test.");
         let message = add(&cluster.client_key(), &owner);
-        let response = exchange(Transport::Udp, cluster.dns(1 + number % 3), &message, SILENCE).unwrap();
-        assert_eq!(rcode(&message, &response), 0);
+        assert_eq!(rcode(&message, &outcome_of(Transport::Udp, cluster.dns(1 + number % 3), &message)), 0);
         names.push(owner);
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -299,14 +298,12 @@ fn a_lone_update_runs_inline_on_the_receiving_threads() {
 fn a_repeat_is_answered_and_changes_nothing() {
     let cluster = Cluster::start("repeat", 3, &[]);
     let message = add(&cluster.client_key(), "repeat.example.test.");
-    let first = exchange(Transport::Udp, cluster.dns(1), &message, Duration::from_secs(5)).unwrap();
-    assert_eq!(rcode(&message, &first), 0);
+    assert_eq!(rcode(&message, &outcome_of(Transport::Udp, cluster.dns(1), &message)), 0);
     let hash = cluster.settle();
     // The same bytes, from other ports, to every node, over both transports.
     for id in cluster.ids() {
         for transport in [Transport::Udp, Transport::Tcp] {
-            let again = exchange(transport, cluster.dns(id), &message, Duration::from_secs(5)).unwrap();
-            assert_eq!(rcode(&message, &again), 0);
+            assert_eq!(rcode(&message, &outcome_of(transport, cluster.dns(id), &message)), 0);
         }
     }
     assert_eq!(cluster.settle(), hash);
@@ -356,6 +353,8 @@ fn a_repeat_gets_the_first_rcode_even_if_its_zone_changed() {
 
 #[test]
 fn without_a_majority_updates_are_not_acknowledged_and_a_repeat_gets_the_outcome() {
+    /// After this time, a node forgets an update and closes the connection.
+    const UPDATE_FORGET: Duration = Duration::from_secs(10);
     let cluster = Cluster::start("minority", 3, &[]);
     let (key, leader) = (cluster.client_key(), cluster.leader());
     let others: Vec<u64> = cluster.ids().filter(|id| *id != leader).collect();
@@ -371,11 +370,13 @@ fn without_a_majority_updates_are_not_acknowledged_and_a_repeat_gets_the_outcome
         let message = add(&key, &owner);
         let start = Instant::now();
         // RFC 2136 3.4.2: SERVFAIL means that the update was undone. If the outcome is unknown, there is no response.
-        // TCP connections are closed, soon enough for the client to continue.
-        let response = exchange(transport, alone, &message, Duration::from_secs(6));
+        // TCP connections are closed, soon enough for the client to continue. The message is sent once: SERVFAIL to a
+        // second copy would say nothing about the first.
+        let wait = if transport == Transport::Tcp { 2 * UPDATE_FORGET } else { Duration::from_secs(6) };
+        let response = exchange_once(transport, alone, &message, wait);
         let is_undone = response.as_ref().map(|response| rcode(&message, response) == 2);
         assert_ne!(is_undone, Some(false), "{transport:?}: {response:02x?}");
-        assert!(transport == Transport::Udp || start.elapsed() < Duration::from_secs(5), "the connection stays open");
+        assert!(transport == Transport::Udp || start.elapsed() < UPDATE_FORGET, "the connection stays open");
         println!("{transport:?}: {response:02x?} after {:?}", start.elapsed());
         sent.push((owner, message, is_undone.is_some()));
         // Reads continue.
@@ -410,7 +411,11 @@ fn bad_input_leaves_no_trace() {
     let cluster = Cluster::start("bad", 3, &[]);
     let key = cluster.client_key();
     let before = cluster.settle();
-    let applied = cluster.status(1).unwrap()["applied_index"].as_u64().unwrap();
+    let applied = || {
+        let status = cluster.status(1).unwrap();
+        ["term", "applied_index"].map(|field| status[field].as_u64().unwrap())
+    };
+    let [term, index] = applied();
     let good = add(&key, "bad.example.test.");
     let wrong_key =
         ClientKey::new(name("update.catamaran.").as_ref(), tsig::KeyAlgorithm::HmacSha256, b"wrong").unwrap();
@@ -444,14 +449,16 @@ fn bad_input_leaves_no_trace() {
         }
     }
     assert_eq!(cluster.settle(), before);
-    assert_eq!(cluster.status(1).unwrap()["applied_index"].as_u64(), Some(applied), "nothing went through the log");
+    // An election adds an empty entry.
+    let [term_after, index_after] = applied();
+    assert!(term_after > term || index_after == index, "nothing went through the log: {index}, {index_after}");
+    assert_eq!(cluster.status(1).unwrap()["zones"][0]["serial"], 1);
     let rejected: u64 = cluster.ids().map(|id| cluster.metric(id, "catamaran_rejects_total")).sum();
     let dropped: u64 = cluster.ids().map(|id| cluster.metric(id, "catamaran_drops_total")).sum();
     assert!(rejected + dropped >= bad.len() as u64 - 2, "{rejected} rejected and {dropped} dropped of {}", bad.len());
     assert_eq!(cluster.ids().map(|id| cluster.metric(id, "catamaran_panics_total")).sum::<u64>(), 0);
     // The original message is accepted.
-    let response = exchange(Transport::Udp, cluster.dns(1), &good, Duration::from_secs(5)).unwrap();
-    assert_eq!(rcode(&good, &response), 0);
+    assert_eq!(rcode(&good, &outcome_of(Transport::Udp, cluster.dns(1), &good)), 0);
     wait_for("the good one on all nodes", || {
         cluster.ids().all(|id| is_there(&socket(), cluster.dns(id), "bad.example.test.")).then_some(())
     });

@@ -82,8 +82,8 @@ impl Report {
         }
         if let Some(questions) = &self.questions {
             line(format_args!(
-                "{} questions to the resolver, {} unanswered, {} SERVFAIL: {:.1} upstream queries per question, {:.1} per \
-                 zone cut",
+                "{} questions to the resolver, {} unanswered, {} SERVFAIL: {:.1} upstream queries per question, \
+                 {:.1} per zone cut",
                 questions.questions,
                 questions.unanswered,
                 questions.servfail,

@@ -18,7 +18,8 @@ fn a_trace_is_sent_once_and_sources_keep_to_their_agent() {
     let names = ["east", "west"];
     let _agents = names.map(|name| Agent::start(&here, &url, name, folder.path(), &[]));
     let (far, out) = (FarEnd::start(Duration::ZERO), folder.path().join("run"));
-    let path = trace(&folder, 3_000, 200);
+    // The socket of the server holds all of them, even if it does not read.
+    let path = trace(&folder, 500, 100);
     let words = format!("replay {} --server {}", path.display(), far.address);
     let (code, text, error) = ended(&catlab(&words, &url, 2, &out).output().unwrap());
     // Exit code 1: a busy machine made the run late.
@@ -31,18 +32,18 @@ fn a_trace_is_sent_once_and_sources_keep_to_their_agent() {
         assert!(seen.insert(number), "{number} came twice");
         // Agents send from different addresses, so the address identifies the agent.
         let index = (u32::from(from) - u32::from(Ipv4Addr::new(127, 0, 0, 1))) % 2;
-        let source = source(number, 200);
+        let source = source(number, 100);
         assert_eq!(hash.owner(source.into()), index as usize, "{source}");
         assert_eq!(*addresses.entry(source).or_insert(from), from, "{source} sent from two addresses");
     }
-    assert_eq!((seen.len(), addresses.len()), (3_000, 200), "{text}{error}");
-    assert_eq!(addresses.values().collect::<BTreeSet<_>>().len(), 200);
+    assert_eq!((seen.len(), addresses.len()), (500, 100), "{text}{error}");
+    assert_eq!(addresses.values().collect::<BTreeSet<_>>().len(), 100);
 
     let (merged, summary) = (Run::read(&out).unwrap(), summary(&out));
     assert_sum(&merged, &own_runs(&out, &names));
     assert_eq!(
         (&summary["sent"], &summary["replay"]["queries"], &summary["replay"]["sources"]),
-        (&3_000.into(), &3_000.into(), &200.into())
+        (&500.into(), &500.into(), &100.into())
     );
     assert_eq!(summary["replay"]["trace"], path.display().to_string());
     assert_eq!(summary["send_error_us"], summary["send_lag_us"]);
@@ -93,7 +94,7 @@ fn every_query_of_a_load_is_sent_once() {
     let lines: String = (0..5_000).map(|number| format!("q{number}.example A\n")).collect();
     std::fs::write(&queries, lines).unwrap();
     let words =
-        format!("load --server {} --queries {} --rate 1001 --duration 3s --workers 1", far.address, queries.display());
+        format!("load --server {} --queries {} --rate 167 --duration 3s --workers 1", far.address, queries.display());
     // Printing the summary fails; the results must still be kept.
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let (code, text, error) =
@@ -101,10 +102,10 @@ fn every_query_of_a_load_is_sent_once() {
     assert!(matches!(code, 0 | 1), "{text}{error}");
     // The query file is divided too: each agent takes every second query.
     let arrived: BTreeSet<u32> = far.end().iter().map(|arrival| number(&arrival.bytes)).collect();
-    assert_eq!(arrived, (0..3_003).collect());
+    assert_eq!(arrived, (0..501).collect());
     let merged = Run::read(&out).unwrap();
     let own = own_runs(&out, &names);
-    assert_eq!(own.iter().map(|run| run.total.sent).collect::<Vec<_>>(), [1_502, 1_501]);
+    assert_eq!(own.iter().map(|run| run.total.sent).collect::<Vec<_>>(), [251, 250]);
     assert_sum(&merged, &own);
     // The folder must not contain the password of the NATS server.
     let manifest = std::fs::read_to_string(out.join("manifest.json")).unwrap();

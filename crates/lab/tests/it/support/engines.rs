@@ -1,9 +1,14 @@
 //! Limits the number of load engines that run at the same time.
 
+use skip::stalls::StallWatch;
 use std::sync::{Condvar, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
 
 /// With more engines, queries leave late on two cores, and runs become invalid.
 const ENGINES_MAX: usize = 4;
+
+/// `catlab` counts a query in the second in which it was sent. A stall as short as this moves queries to the next one.
+const MOVING_STALL: Duration = Duration::from_millis(20);
 
 /// Number of running engines.
 static RUNNING: Mutex<usize> = Mutex::new(0);
@@ -34,6 +39,12 @@ pub(crate) fn engine_permit() -> EnginePermit {
 #[must_use]
 pub(crate) fn engine_alone() -> AloneGuard {
     AloneGuard(ALONE.write().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Watches a run whose counts per second are judged.
+#[must_use]
+pub(crate) fn watch_seconds() -> StallWatch {
+    StallWatch::with_shortest(MOVING_STALL)
 }
 
 impl Drop for EnginePermit {

@@ -1,5 +1,7 @@
 //! Programs that tests start.
 
+use socket2::{Domain, Socket, Type};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::Output;
 use std::time::{Duration, Instant};
 
@@ -12,6 +14,23 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) fn ended(output: &Output) -> (i32, String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+}
+
+/// A UDP address where nobody listens. The socket holds the port. It is connected to itself, and so it does not get the
+/// datagrams of others.
+pub(crate) fn closed_udp() -> (UdpSocket, SocketAddr) {
+    let holder = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = holder.local_addr().unwrap();
+    holder.connect(address).unwrap();
+    (holder, address)
+}
+
+/// The same over TCP: the socket does not listen.
+pub(crate) fn closed_tcp() -> (Socket, SocketAddr) {
+    let holder = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    holder.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
+    let address = holder.local_addr().unwrap().as_socket().unwrap();
+    (holder, address)
 }
 
 /// Waits for a condition. Fails with this message after the time limit.

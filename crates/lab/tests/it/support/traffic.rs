@@ -1,6 +1,6 @@
 //! Queries with their number in the name, and runs with them.
 
-use super::engines::{engine_alone, engine_permit};
+use super::engines::{engine_alone, engine_permit, watch_seconds};
 use load::engine::{Outcome, Pace, Plan, Progress, run};
 use load::schedule::{Arrivals, Schedule};
 use load::workload::{Extras, Generator, NameDistribution, Popularity, Workload};
@@ -50,7 +50,17 @@ pub(crate) fn measure_alone(plan: &Plan) -> (Outcome, Vec<Second>) {
     measure_now(plan)
 }
 
-fn measure_now(plan: &Plan) -> (Outcome, Vec<Second>) {
+/// The same as [`measure_alone`], and whether a stall moved queries from one second to another.
+pub(crate) fn measure_seconds(plan: &Plan) -> (Outcome, Vec<Second>, bool) {
+    let _alone = engine_alone();
+    let watch = watch_seconds();
+    let (outcome, seconds) = measure_now(plan);
+    let has_stalled = watch.stall("the counts per second").is_some();
+    (outcome, seconds, has_stalled)
+}
+
+/// Runs a plan. The caller holds a permit.
+pub(crate) fn measure_now(plan: &Plan) -> (Outcome, Vec<Second>) {
     let mut seconds = Vec::new();
     let outcome = run(plan, |progress| {
         if let Progress::Second { index, second, .. } = progress {

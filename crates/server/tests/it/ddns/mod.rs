@@ -109,7 +109,7 @@ pub(crate) fn addresses(cluster: &Cluster, id: u64, rtype: &str) -> Vec<String> 
 
 /// Maximum time from a change of an address until every node answers with it. `ddns` polls interfaces once a minute, so
 /// only a notification of the kernel can be this fast.
-const AT_ONCE: Duration = Duration::from_secs(15);
+const AT_ONCE: Duration = Duration::from_secs(40);
 
 /// Waits until all these nodes have exactly these addresses. Returns the time that it took.
 fn wait_on(cluster: &Cluster, ids: &[u64], rtype: &str, expected: &[&str]) -> Duration {

@@ -201,7 +201,7 @@ fn the_protocol_must_be_named() {
     let _ = wrong.read_to_end(&mut response);
     assert!(!response.windows(3).any(|window| window == b"www"), "{response:?}");
     let failed = "catamaran_handshakes_failed_total{transport=\"doh\",reason=\"alpn\"}";
-    assert_eq!(cluster.metric(1, failed), 3);
+    wait_for("the counter", || (cluster.metric(1, failed) == 3).then_some(()));
 }
 
 #[test]

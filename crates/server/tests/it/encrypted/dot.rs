@@ -56,10 +56,10 @@ fn each_rule_of_the_handshake() {
     // A silent client has five seconds.
     let start = Instant::now();
     let mut silent = TcpStream::connect(cluster.dot(1)).unwrap();
-    silent.set_read_timeout(Some(2 * WAIT)).unwrap();
+    silent.set_read_timeout(Some(3 * WAIT)).unwrap();
     assert_eq!(silent.read_to_end(&mut Vec::new()).unwrap(), 0);
     let waited = start.elapsed();
-    assert!((Duration::from_millis(4_500)..Duration::from_secs(9)).contains(&waited), "{waited:?}");
+    assert!((Duration::from_millis(4_500)..Duration::from_secs(20)).contains(&waited), "{waited:?}");
     wait_for("the counter", || (failures(&cluster, "timed_out") == 1).then_some(()));
     wait_for("no connection", || (cluster.metric(1, "catamaran_connections_open") == 0).then_some(()));
 
@@ -101,8 +101,10 @@ fn pipelining_transfers_and_idle_timeouts_follow_the_rules() {
     unnamed.write_all(&framed(&response)).unwrap();
     assert_eq!(read_message(&mut unnamed).unwrap_err().kind(), ErrorKind::UnexpectedEof);
     // An idle connection is closed with close_notify. Without it `read_to_end` would fail.
+    stream.sock.set_read_timeout(Some(3 * WAIT)).unwrap();
     assert_eq!(stream.read_to_end(&mut Vec::new()).unwrap(), 0);
-    assert_eq!(cluster.metric(1, "catamaran_connections_closed_total{transport=\"dot\",reason=\"idle\"}"), 1);
+    let idle = "catamaran_connections_closed_total{transport=\"dot\",reason=\"idle\"}";
+    wait_for("the counter", || (cluster.metric(1, idle) == 1).then_some(()));
 }
 
 #[test]

@@ -28,9 +28,11 @@ fn handshakes_are_limited_per_client() {
     let earned = start.elapsed().as_secs() as usize + 1;
     assert!((BURST..=BURST + earned).contains(&open.len()), "{} of {TRIES} in {earned} s", open.len());
     assert_eq!(over("dot") as usize, TRIES - open.len());
-    // All transports share one token bucket. Open connections continue, and another client has its own bucket.
-    assert!(tls(cluster.doh(1), &Arc::new(trust(&cluster, &["h2"]))).is_err());
-    assert!(over("doh") > 0);
+    // All transports share one token bucket. Open connections continue, and another client has its own bucket. On a
+    // slow machine, the bucket has some tokens again.
+    let h2 = Arc::new(trust(&cluster, &["h2"]));
+    assert!((0..10).any(|_| tls(cluster.doh(1), &h2).is_err()), "each handshake over HTTPS was accepted");
+    wait_for("the counter", || (over("doh") > 0).then_some(()));
     for mut stream in open {
         assert!(ask(&mut stream, &message).is_ok());
     }

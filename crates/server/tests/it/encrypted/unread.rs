@@ -49,7 +49,10 @@ pub(super) fn gets(message: &[u8], count: u32, window: u32) -> Vec<u8> {
 /// A window that no test fills.
 pub(super) const WIDE: u32 = 0x7FFF_0000;
 
-/// A node with a timeout of a second and a half, and a response of 50 KiB.
+/// The timeout of [`Patience`]. It is longer than a stall of this machine, which may not end a connection.
+pub(super) const IDLE: Duration = Duration::from_secs(5);
+
+/// A node with a short timeout, and a response of 50 KiB.
 pub(super) struct Patience {
     pub(super) cluster: Cluster,
     pub(super) message: Vec<u8>,
@@ -60,7 +63,7 @@ impl Patience {
     pub(super) fn start(test: &str) -> Self {
         let mut cluster = Cluster::start_encrypted(test, 1);
         cluster.end("TERM");
-        cluster.configure(1, "idle_ms = 10000", "idle_ms = 1500");
+        cluster.configure(1, "idle_ms = 10000", &format!("idle_ms = {}", IDLE.as_millis()));
         cluster.resume_encrypted();
         add_texts(&cluster, "big.example.test.", 200);
         let growth = Growth::start(cluster.pid(1).unwrap());
@@ -111,14 +114,14 @@ fn quic_clients_that_do_not_read_or_finish_are_closed() {
     let too_slow = QuicError::Closed(4, "too slow".into());
     let connect = || Doq::connect(node.cluster.dot(1), trust(&node.cluster, &["doq"])).unwrap();
     let doq = connect();
-    let ended = doq.wait(async {
+    let ended = doq.wait_long(async {
         let (mut send, _receive) = doq.connection.open_bi().await.unwrap();
         send.write_all(&framed(&node.message)[..10]).await.unwrap();
         doq.connection.closed().await
     });
     assert_eq!(QuicError::from(ended), too_slow, "DOQ_EXCESSIVE_LOAD");
     let doq = connect();
-    let ended = doq.wait(async {
+    let ended = doq.wait_long(async {
         let mut unread = Vec::new();
         for _ in 0..90 {
             let (mut send, receive) = doq.connection.open_bi().await.unwrap();

@@ -2,11 +2,11 @@
 
 use crate::keys::client_key;
 use crate::support::cluster::{Cluster, Scratch, text, wait_for};
-use crate::support::dns::{Transport, exchange};
+use crate::support::dns::Transport;
 use crate::support::message::{describe, name, sign};
+use crate::support::pipeline::outcome_of;
 use crate::support::tools::{dig, has, nsupdate};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 use wire::Rtype;
 use wire::builder::MessageBuilder;
 
@@ -25,7 +25,7 @@ fn assert_prohibited(cluster: &Cluster, id: u64, key: &Path) {
     let third = MessageBuilder::update(0, name("example.test.").as_ref());
     let third = third.add(owner.as_ref(), Rtype::A, 60, &[192, 0, 2, 4]).edns(1232, false).build();
     let third = sign(&client_key(&std::fs::read_to_string(key).unwrap()), third, 0);
-    let response = exchange(Transport::Udp, cluster.dns(id), &third, Duration::from_secs(5)).unwrap();
+    let response = outcome_of(Transport::Udp, cluster.dns(id), &third);
     assert_eq!(describe(&third, &response), "REFUSED, question, opt, ede 18, tsig noerror, mac");
 }
 

@@ -277,7 +277,13 @@ impl Servers {
         let key = name(&set.keys[case.key]);
         let key = ClientKey::new(key.as_ref(), KeyAlgorithm::HmacSha256, SECRET).unwrap();
         let message = key.sign(case.message.clone(), now_s()).unwrap();
-        (ask(case, self.named.address, &message), ask(case, self.cluster.dns(1), &message))
+        let theirs = ask(case, self.named.address, &message);
+        // SERVFAIL during an election means that the update was not executed. The client sends it again.
+        let ours = wait_for("the outcome of an update", || {
+            let ours = ask(case, self.cluster.dns(1), &message);
+            (ours != Rcode::SERVFAIL || theirs == Rcode::SERVFAIL).then_some(ours)
+        });
+        (theirs, ours)
     }
 
     /// The verdict of `policy check`, through the request that the command sends.

@@ -33,7 +33,7 @@ pub(crate) fn request(
     token: Option<&str>,
     body: &[u8],
 ) -> io::Result<Answer> {
-    let mut stream = TcpStream::connect_timeout(&api, Duration::from_secs(1))?;
+    let mut stream = TcpStream::connect_timeout(&api, Duration::from_secs(10))?;
     stream.set_read_timeout(Some(Duration::from_secs(20)))?;
     let authorization = token.map(|token| format!("authorization: Bearer {token}\r\n")).unwrap_or_default();
     let head = format!(

@@ -26,7 +26,7 @@ const IN_TIME: Duration = Duration::from_millis(50);
 /// Maximum factor by which answers may slow down on a busy machine.
 const SLOWER_MAX: u32 = 4;
 /// Maximum number of phases of one client.
-const PHASES_MAX: usize = 32;
+const PHASES_MAX: usize = 128;
 
 /// Tests that use this client run one at a time: each would disturb the measurement of another.
 pub(crate) fn in_turn() -> MutexGuard<'static, ()> {
@@ -48,8 +48,11 @@ pub(crate) struct Phase {
     pub(crate) queried: u64,
     /// In time.
     pub(crate) answered: u64,
+    /// When the first and the last queries were due.
     first: Option<Instant>,
     last: Option<Instant>,
+    /// Between these, the time whose queries were skipped.
+    skipped: Duration,
 }
 
 /// The same, before the limit for answers is known.
@@ -58,6 +61,7 @@ struct RawCounts {
     count: u64,
     first: Option<Instant>,
     last: Option<Instant>,
+    skipped: Duration,
     /// The latency of each answer.
     latencies: Vec<Duration>,
 }
@@ -65,7 +69,7 @@ struct RawCounts {
 impl RawCounts {
     fn within(&self, limit: Duration) -> Phase {
         let answered = self.latencies.iter().filter(|latency| **latency <= limit).count() as u64;
-        Phase { queried: self.count, answered, first: self.first, last: self.last }
+        Phase { queried: self.count, answered, first: self.first, last: self.last, skipped: self.skipped }
     }
 }
 
@@ -78,16 +82,52 @@ fn limit(first: &RawCounts) -> Duration {
 }
 
 impl Phase {
-    /// Answers per second.
+    /// Answers per second of the time in which the client could run.
     pub(crate) fn rate(&self) -> f64 {
-        let (Some(first), Some(last)) = (self.first, self.last) else { return 0.0 };
-        self.answered as f64 / (last - first + PAUSE).as_secs_f64()
+        self.answered as f64 / (self.length().saturating_sub(self.skipped) + PAUSE).as_secs_f64()
+    }
+
+    /// Answers per second of the whole time.
+    pub(crate) fn overall_rate(&self) -> f64 {
+        self.answered as f64 / (self.length() + PAUSE).as_secs_f64()
+    }
+
+    fn length(&self) -> Duration {
+        self.first.zip(self.last).map_or(Duration::ZERO, |(first, last)| last - first)
     }
 
     /// The part of the queries that were answered.
     pub(crate) fn share(&self) -> f64 {
         self.answered as f64 / self.queried.max(1) as f64
     }
+}
+
+/// The median of some values. Of two, the lower one.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[(values.len() - 1) / 2]
+}
+
+/// Checks that phases with an attack keep at least `left_min` of the rate, and of the share of answers, that the quiet
+/// phases around them have. Medians are compared. If the quiet phases differ by more than that, the load of this
+/// machine has changed, and nothing is judged.
+pub(crate) fn assert_left(what: &str, quiet: &[Phase], attacked: &[Phase], left_min: f64) {
+    let of = |phases: &[Phase], value: fn(&Phase) -> f64| phases.iter().map(value).collect::<Vec<_>>();
+    let values: [fn(&Phase) -> f64; 2] = [Phase::rate, Phase::share];
+    let left = values.map(|value| median(of(attacked, value)) / median(of(quiet, value)));
+    println!("{what}: {left:.3?} of the rate and of the share of answers are left: {attacked:?}");
+    if left.iter().all(|left| *left >= left_min) {
+        return;
+    }
+    let differ = values.map(|value| {
+        let values = of(quiet, value);
+        values.iter().copied().fold(f64::MAX, f64::min) < left_min * values.iter().copied().fold(0.0, f64::max)
+    });
+    if differ.contains(&true) {
+        skip::platform(format_args!("{what}: the phases without an attack differ: {quiet:?}"));
+        return;
+    }
+    panic!("{what}: {left:.3?} of the rate and of the share of answers are left: {attacked:?} of {quiet:?}");
 }
 
 impl Legitimate {
@@ -148,7 +188,8 @@ fn ask(server: SocketAddr, mut message: Vec<u8>, stop: &AtomicBool, phase: &Atom
     while ended.is_none_or(|ended| ended.elapsed() < PATIENCE) {
         let due = begin + PAUSE * bursts;
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
-        begin += due.elapsed().saturating_sub(BEHIND_MAX);
+        let skipped = due.elapsed().saturating_sub(BEHIND_MAX);
+        begin += skipped;
         bursts += 1;
         if ended.is_none() {
             let (now, at) = (Instant::now(), phase.load(Ordering::SeqCst));
@@ -161,7 +202,10 @@ fn ask(server: SocketAddr, mut message: Vec<u8>, stop: &AtomicBool, phase: &Atom
             }
             let phase = &mut phases[at];
             phase.count += u64::from(BURST);
-            (phase.first, phase.last) = (phase.first.or(Some(now)), Some(now));
+            if phase.first.is_some() {
+                phase.skipped += skipped;
+            }
+            (phase.first, phase.last) = (phase.first.or(Some(due + skipped)), Some(due + skipped));
             ended = stop.load(Ordering::SeqCst).then_some(now);
         }
         // An overdue burst is sent at once. Answers are read in any case.

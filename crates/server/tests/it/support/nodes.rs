@@ -1,6 +1,6 @@
 //! The nodes of a cluster that `up` made, run by the test itself: with `serve`, one by one.
 
-use super::cluster::{CATAMARAN, Cluster, kill, wait_for};
+use super::cluster::{CATAMARAN, Cluster, KillOnDrop, kill, wait_for};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
@@ -123,6 +123,12 @@ impl Nodes {
             leaders.all(|leader| leader == Some(first)).then_some(first)
         })
     }
+
+    /// The leader, and its term.
+    pub(crate) fn leader_and_term(&self, cluster: &Cluster) -> (u64, u64) {
+        let leader = self.leader(cluster);
+        (leader, wait_for("its term", || cluster.status(leader)?["term"].as_u64()))
+    }
 }
 
 impl Drop for Nodes {
@@ -158,10 +164,26 @@ fn serve_program(program: &Path, config: &Path) -> Command {
 
 /// Starts a node that must refuse to run. Returns its exit code and output.
 pub(crate) fn serve_refused(cluster: &Cluster, id: u64) -> (Option<i32>, String) {
-    let mut child = serve(&config(cluster, id)).stderr(Stdio::piped()).spawn().unwrap();
-    let mut printed = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut printed).unwrap();
-    (child.wait().unwrap().code(), printed)
+    serve_refused_unless(cluster, id, || false).expect("the end of the node")
+}
+
+/// Like [`serve_refused`]. If `gives_up` returns true before the node has ended, it is killed, and there is no result.
+pub(crate) fn serve_refused_unless(
+    cluster: &Cluster,
+    id: u64,
+    mut gives_up: impl FnMut() -> bool,
+) -> Option<(Option<i32>, String)> {
+    let mut child = KillOnDrop(serve(&config(cluster, id)).stderr(Stdio::piped()).spawn().unwrap());
+    let mut stderr = child.0.stderr.take().unwrap();
+    let reader = std::thread::spawn(move || {
+        let mut printed = String::new();
+        stderr.read_to_string(&mut printed).map(|_| printed).unwrap()
+    });
+    let status = wait_for("the node to refuse to run", || match child.0.try_wait().unwrap() {
+        Some(status) => Some(Some(status)),
+        None => gives_up().then_some(None),
+    })?;
+    Some((status.code(), reader.join().unwrap()))
 }
 
 pub(crate) fn config(cluster: &Cluster, id: u64) -> PathBuf {

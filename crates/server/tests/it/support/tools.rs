@@ -1,11 +1,12 @@
 //! Debian's clients. If one is missing, a test that needs it reports that and is skipped. With `CI=true`, and with
 //! `cargo xtask test --full`, it fails.
 
-use super::cluster::{kill, text};
+use super::cluster::{PATIENCE, kill, text};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 use testbed::UpdateKey;
 
 /// Whether `tool` is installed.
@@ -71,9 +72,24 @@ pub(crate) fn dig(server: SocketAddr, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Runs `nsupdate`. Returns its output, `Ok` if the update was done.
+/// Runs `nsupdate`. Returns its output, `Ok` if the update was done. After SERVFAIL it is run again.
 pub(crate) fn nsupdate(server: SocketAddr, key: &Path, lines: &str) -> Result<String, String> {
-    update("nsupdate", server, key, lines)
+    update_again("nsupdate", server, key, lines)
+}
+
+/// Like [`update`], but after SERVFAIL the client is run again: the update was not executed (RFC 2136 3.4.2), because
+/// there was no leader for a while. The update must be one that may be executed again, because the client itself may
+/// have sent its message more than once.
+pub(crate) fn update_again(tool: &str, server: SocketAddr, key: &Path, lines: &str) -> Result<String, String> {
+    let start = Instant::now();
+    loop {
+        match update(tool, server, key, lines) {
+            Err(printed) if printed.contains("SERVFAIL") && start.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            outcome => return outcome,
+        }
+    }
 }
 
 /// Runs `nsupdate` or `knsupdate`, with or without arguments. Returns its output, `Ok` if the update was done. The key
