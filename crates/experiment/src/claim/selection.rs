@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 /// The end of the reason why a claim is not measured if its cells are not part of the run.
 pub(crate) const NOT_IN_RUN: &str = "is not part of this run";
+/// Ends the reason if `--only` left out a cell.
+pub(crate) const NOT_RUN: &str = "was not run";
 
 /// The cells that a selector selects.
 pub(super) enum Selection {
@@ -65,7 +67,7 @@ pub(super) fn figure(
 ) -> Result<f64, String> {
     let wanted = Cell { parameters: parameters.clone(), repeat };
     let Some(result) = cells.iter().find(|result| result.cell == wanted) else {
-        return Err("was not run".into());
+        return Err(NOT_RUN.into());
     };
     let because = |reasons: &[String]| if reasons.is_empty() { "no reason given".into() } else { reasons.join("; ") };
     match &result.outcome {

@@ -1,6 +1,6 @@
 //! All verdicts of an experiment.
 
-use crate::claim::{Interval, Judgement, NOT_IN_RUN, Verdict, number};
+use crate::claim::{Interval, Judgement, NOT_IN_RUN, NOT_RUN, Verdict, number};
 use serde::Serialize;
 
 /// The verdicts on the claims of an experiment.
@@ -62,7 +62,8 @@ impl Verdicts {
 
 /// Whether a claim is about cells that this size or selection does not have.
 fn is_outside(judged: &Judgement) -> bool {
-    judged.verdict == Verdict::NotMeasured && judged.reasons.iter().any(|reason| reason.ends_with(NOT_IN_RUN))
+    let is_about_other_cells = |reason: &String| reason.ends_with(NOT_IN_RUN) || reason.ends_with(NOT_RUN);
+    judged.verdict == Verdict::NotMeasured && judged.reasons.iter().any(is_about_other_cells)
 }
 
 /// The value with its unit, and its interval.

@@ -49,7 +49,8 @@ fn an_experiment_runs_continues_and_is_judged() {
     write(DEFINITION);
     let (code, out, error) = experiment(folder.path(), &["run", "echo.toml", "--only", "in_flight=1"]);
     assert_eq!(code, 0, "{out}{error}");
-    assert!(out.contains("not measured  It answers") && error.contains("1/1  in_flight=1 repeat 1: "), "{out}{error}");
+    assert!(out.contains("1 claim about cells that are not part of this run"), "{out}{error}");
+    assert!(error.contains("1/1  in_flight=1 repeat 1: "), "{error}");
     let (code, out, error) = experiment(folder.path(), &["run", "echo.toml"]);
     assert_eq!(code, 0, "{out}{error}");
     assert!(error.contains("1/2  in_flight=1 repeat 1: already measured"), "{error}");
