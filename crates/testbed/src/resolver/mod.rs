@@ -97,7 +97,7 @@ impl Resolver {
         [(self.config_name(), text)].into_iter().chain(lua).collect()
     }
 
-    /// The installed program and its arguments. It runs in the foreground and logs to standard error.
+    /// The name of its program, and its arguments. It runs in the foreground and logs to standard error.
     #[must_use]
     pub fn command(self, setup: &ResolverSetup) -> Vec<String> {
         let config = setup.folder.join(self.config_name()).display().to_string();
@@ -110,8 +110,6 @@ impl Resolver {
             Self::Pdns => vec![&*config_dir],
             Self::Knot => vec!["-n", "-c", &config, &folder],
         };
-        let program = crate::installed(self.program());
-        let program = program.map_or_else(|| self.program().to_owned(), |path| path.display().to_string());
-        std::iter::once(program).chain(options.into_iter().map(str::to_owned)).collect()
+        std::iter::once(self.program()).chain(options).map(str::to_owned).collect()
     }
 }

@@ -32,7 +32,9 @@ impl RunningResolver {
         profile.write()?;
         let words = profile.command();
         let output = File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
-        let mut command = namespace.command(&words[0]);
+        // As for servers, a program in the folder that CATAMARAN_PEERS names comes first.
+        let program = testbed::installed(&words[0]).unwrap_or_else(|| PathBuf::from(&words[0]));
+        let mut command = namespace.command(&program.display().to_string());
         command.args(&words[1..]).stdout(output.try_clone()?).stderr(output);
         let mut resolver = Self { program: RunningProgram::start(command)?, log };
         let until = Instant::now() + LISTEN_TIMEOUT;
