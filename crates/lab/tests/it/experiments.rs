@@ -365,7 +365,7 @@ fn zones_that_a_server_does_not_have_cannot_be_removed() {
     }
     let server = "[[server]]\nname = 'dns'\nkind = 'catamaran'\nthreads = 1\nhierarchy = 'tree'\n";
     let result = only_cell(&format!("{ROOT_ZONE}{server}{LOAD}{}", change(0.2, "remove-zones", 10)));
-    assert_failed(&result, "it has 9 zones of a hierarchy, so 10 cannot be removed");
+    assert_failed(&result, "only 9 zones of its hierarchy are left, so 10 cannot be removed");
     let result = only_cell(&format!("{ROOT_ZONE}{server}{LOAD}{}", change(0.2, "add-zones", 1)));
     assert_failed(&result, "0 zones were removed, so 1 cannot be added again");
 }

@@ -23,6 +23,12 @@ pub(super) fn is_no_room(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
+/// Whether an operation failed because it could not open its file: the process or the system has too many open ones.
+/// Such an operation has changed nothing and synced nothing, so it can be repeated.
+pub(super) fn is_out_of_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
 /// Whether an operation that failed for lack of room can be repeated. A record that bypasses the page cache is written
 /// and synced by the same call. It can be repeated too: its bytes come from this process, not from pages that the
 /// kernel may have dropped. So all of them are on the disk once the call succeeds.
@@ -120,6 +126,9 @@ mod tests {
     fn only_a_full_disk_is_waited_for_and_never_in_a_sync() {
         for (errno, is_it) in [(libc::ENOSPC, true), (libc::EDQUOT, true), (libc::EIO, false), (libc::EROFS, false)] {
             assert_eq!(is_no_room(&io::Error::from_raw_os_error(errno)), is_it, "{errno}");
+        }
+        for (errno, is_it) in [(libc::EMFILE, true), (libc::ENFILE, true), (libc::EIO, false), (libc::ENOSPC, false)] {
+            assert_eq!(is_out_of_descriptors(&io::Error::from_raw_os_error(errno)), is_it, "{errno}");
         }
         let file = || "log".to_owned();
         assert!(may_repeat(&DiskOp::Create { file: file(), zeroed_bytes: 1 }));

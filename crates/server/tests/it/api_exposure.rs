@@ -4,6 +4,7 @@
 use super::support::cluster::{CATAMARAN, Cluster, KillOnDrop, wait_for};
 use super::support::http;
 use super::support::nodes::Nodes;
+use super::support::open_files::{forbid_more_files, limit_open_files};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
@@ -252,15 +253,8 @@ fn failures_to_accept_do_not_fill_the_log() {
     nodes.start_logged(&cluster, 1);
     cluster.settle();
     let pid = cluster.status(1).unwrap()["pid"].as_u64().unwrap() as u32;
-    let open = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
-    let limit = |files: usize| {
-        let limit = format!("--nofile={files}:");
-        let done = Command::new("prlimit").args(["--pid", &pid.to_string(), &limit]).status().unwrap();
-        assert!(done.success());
-    };
-    // Less than the node has open, so it can accept nothing at all.
     let begin = Instant::now();
-    limit(open / 2);
+    forbid_more_files(pid);
     let clients: Vec<TcpStream> =
         [cluster.api(1), cluster.dns(1)].iter().flat_map(|to| (0..20).map(|_| connect(*to))).collect();
     let lines = |part: &str| {
@@ -274,9 +268,12 @@ fn failures_to_accept_do_not_fill_the_log() {
     // Two places in the code log at most five lines a second each. Each listener tries twenty times a second.
     let max = 2 * 5 * (elapsed.as_secs() as usize + 3);
     assert!((1..=max).contains(&written), "{written} lines in {elapsed:?}");
-    wait_for("the number of lines that were left out", || (lines("suppressed=") > 0).then_some(()));
+    wait_for("the number of lines that were left out", || {
+        assert_eq!(nodes.has_ended(1), None, "{}", super::support::nodes::log_of(&cluster, 1));
+        (lines("suppressed=") > 0).then_some(())
+    });
     drop(clients);
-    limit(4_096);
+    limit_open_files(pid, 4_096);
     wait_for("an answer", || http::get(cluster.api(1), "/healthz").ok().filter(|answer| answer.status == 200));
     nodes.stop(1);
 }

@@ -43,6 +43,7 @@ mod connections;
 mod alone;
 mod away;
 mod disks;
+mod few_open_files;
 mod full_disk;
 // Nodes that cannot continue: how they exit, and what the next start prints.
 mod fatal;

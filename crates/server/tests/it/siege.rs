@@ -31,9 +31,9 @@ const BURST: usize = 20;
 /// Pause between its updates.
 const UPDATE_PAUSE: Duration = Duration::from_millis(50);
 /// Timeouts for an answer to an update: after the first one, the same datagram is sent again, as clients do.
-const UPDATE_TIMEOUT: Duration = Duration::from_secs(1);
-const UPDATE_ATTEMPTS: usize = 10;
-/// Maximum share of updates that are sent again, in percent.
+const UPDATE_TIMEOUT: Duration = Duration::from_secs(3);
+const UPDATE_ATTEMPTS: usize = 5;
+/// Maximum share of updates that are sent again, in percent; two are always allowed.
 const RESENT_PERCENT_MAX: usize = 5;
 /// Limit for the p99 of updates with `--full`: this, or this multiple of the median before the attacks.
 const UPDATE_P99_MAX: Duration = Duration::from_millis(250);
@@ -314,7 +314,8 @@ fn clients_notice_nothing_of_all_attacks_at_once() {
     assert!(back <= BACK_MAX, "{back:?}");
     assert!(grown.iter().all(|grown| *grown <= GROWTH_BYTES_MAX), "{grown:?}");
     if watch.stall("that there is no election, and no update fails or is sent again").is_none() {
-        assert!(resent * 100 <= took.len() * RESENT_PERCENT_MAX, "{resent} of {} updates were sent again", took.len());
+        let resent_max = (took.len() * RESENT_PERCENT_MAX / 100).max(2);
+        assert!(resent <= resent_max, "{resent} of {} updates were sent again", took.len());
         assert_eq!(servfail, 0, "updates failed");
         assert_eq!(cluster.status(leader).unwrap()["term"], term, "there was an election");
     }

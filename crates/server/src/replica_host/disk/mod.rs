@@ -107,7 +107,8 @@ impl Writer {
         Self { before_rename: Some(audit), reserve: Some(Reserve::new(dir)), ..Self::new(dir, sync_time) }
     }
 
-    /// Runs until the sender of `work` is dropped. Aborts the process on the first error, except on a full disk.
+    /// Runs until the sender of `work` is dropped. Aborts the process on the first error, except on a full disk
+    /// and with too many open files.
     pub(crate) fn run(mut self, work: &Receiver<DiskWork>, done: impl Fn(DiskDone)) {
         while let Some(next) = self.next(work) {
             match next {
@@ -115,9 +116,9 @@ impl Writer {
                     done(DiskDone::Persisted(job.queue, job.ticket));
                 }
                 DiskWork::Job(_) => return,
-                DiskWork::Read(read) => match self.read(&read) {
-                    Ok(bytes) => done(DiskDone::Read(read.ticket, bytes)),
-                    Err(error) => self.abort(&error),
+                DiskWork::Read(read) => match self.read_when_possible(&read, work) {
+                    Some(bytes) => done(DiskDone::Read(read.ticket, bytes)),
+                    None => return,
                 },
             }
         }

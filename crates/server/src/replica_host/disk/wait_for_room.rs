@@ -1,8 +1,10 @@
-//! A job on a full disk waits until there is room, and is repeated from the operation that failed.
+//! A job on a full disk waits until there is room, and is repeated from the operation that failed. So does a job whose
+//! file cannot be opened, because too many files are open.
 
 use super::{DiskDone, DiskWork, Writer};
-use crate::replica_host::room::{is_no_room, may_repeat};
-use replica::disk::{DiskJob, DiskOp};
+use crate::replica_host::room::{is_no_room, is_out_of_descriptors, may_repeat};
+use replica::disk::{DiskJob, DiskOp, ReadFile};
+use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -23,25 +25,52 @@ impl Writer {
             let result = self.execute_from(&job.ops, &mut next);
             if is_waiting && (result.is_ok() || next > before) {
                 is_waiting = false;
-                tracing::info!(dir = %self.dir.display(), queue = ?job.queue, "the disk has room again");
+                tracing::info!(dir = %self.dir.display(), queue = ?job.queue, "writes to the disk succeed again");
                 done(DiskDone::Room(job.queue));
             }
             match result {
                 Ok(()) => return true,
-                Err(error) if is_no_room(&error) && may_repeat(&job.ops[next]) => {
+                Err(error) if is_out_of_descriptors(&error) || is_no_room(&error) && may_repeat(&job.ops[next]) => {
                     if !is_waiting {
                         is_waiting = true;
-                        let dir = self.dir.display();
-                        tracing::error!(
-                            %error, %dir, queue = ?job.queue,
-                            "the disk is full: the node keeps answering queries; make room"
-                        );
+                        self.report_waiting(job, &error);
                         done(DiskDone::Full(job.queue));
                     }
                     if !self.wait_to_retry(work) {
                         return false;
                     }
-                    self.remove_behind(job, done);
+                    if is_no_room(&error) {
+                        self.remove_behind(job, done);
+                    }
+                }
+                Err(error) => self.abort(&error),
+            }
+        }
+    }
+
+    fn report_waiting(&self, job: &DiskJob, error: &io::Error) {
+        let (dir, queue) = (self.dir.display(), &job.queue);
+        if is_no_room(error) {
+            tracing::error!(%error, %dir, ?queue, "the disk is full: the node keeps answering queries; make room");
+        } else {
+            tracing::error!(
+                %error, %dir, ?queue,
+                "the node cannot open its files, but keeps answering queries; raise the limit of open files (`ulimit \
+                 -n`, LimitNOFILE in systemd)"
+            );
+        }
+    }
+
+    /// Reads part of a file, and waits if too many files are open. `None` if the node stops meanwhile.
+    pub(super) fn read_when_possible(&mut self, read: &ReadFile, work: &Receiver<DiskWork>) -> Option<Vec<u8>> {
+        loop {
+            match self.read(read) {
+                Ok(bytes) => return Some(bytes),
+                Err(error) if is_out_of_descriptors(&error) => {
+                    process::error_limited!(%error, dir = %self.dir.display(), "the node cannot open its files");
+                    if !self.wait_to_retry(work) {
+                        return None;
+                    }
                 }
                 Err(error) => self.abort(&error),
             }
