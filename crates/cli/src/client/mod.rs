@@ -240,8 +240,8 @@ impl Client {
     pub fn download(&self, path: &str, to: &mut dyn Write) -> Result<HeaderMap, Problem> {
         let deadline = self.deadline(RequestKind::Download);
         let mut last = "the cluster has no nodes".to_owned();
-        for &node in &self.nodes {
-            if let Err(why) = self.status(node, false) {
+        for (index, &node) in self.nodes.iter().enumerate() {
+            if let Err(why) = self.status_within(node, false, self.status_wait(index)) {
                 last = format!("{node}: {why}");
                 continue;
             }
@@ -279,18 +279,21 @@ impl Client {
         Err(Problem::new(Exit::Unreachable, "no node could handle the request", last).hint("see `catamaran status`"))
     }
 
+    /// How long to wait for the status of a node. There is no hurry with the last one.
+    fn status_wait(&self, index: usize) -> Duration {
+        let is_last = index + 1 == self.nodes.len();
+        Duration::from_millis(if is_last { READ_MS } else { STATUS_MS })
+    }
+
     fn first(&self, method: &str, path: &str, body: Body<'_>, kind: RequestKind) -> Result<Answer, Problem> {
         let deadline = self.deadline(kind);
         let mut last = "the cluster has no nodes".to_owned();
         // A node's error says more than that another node did not answer.
         let mut node_error = None;
         for (index, &node) in self.nodes.iter().enumerate() {
-            // A change may take long. The status request finds out quickly whether the node answers at all. There is no
-            // hurry with the last node.
-            let is_last = index + 1 == self.nodes.len();
-            let status_wait = Duration::from_millis(if is_last { READ_MS } else { STATUS_MS });
+            // A change may take long. The status request finds out quickly whether the node answers at all.
             if kind != RequestKind::Read
-                && let Err(why) = self.status_within(node, false, status_wait)
+                && let Err(why) = self.status_within(node, false, self.status_wait(index))
             {
                 last = format!("{node}: {why}");
                 continue;

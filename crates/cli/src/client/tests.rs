@@ -194,3 +194,29 @@ fn the_timeout_of_a_read_covers_all_nodes() {
     assert_eq!(client.get("/v1/keys").err().unwrap().exit, Exit::Unreachable);
     assert!(start.elapsed() < Duration::from_millis(2 * READ_MS));
 }
+
+#[test]
+fn a_download_waits_longer_for_the_only_node() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = Client::new(vec![listener.local_addr().unwrap()], NodeConnector::default(), None);
+    std::thread::spawn(move || {
+        for (number, stream) in listener.incoming().flatten().enumerate() {
+            let mut reader = BufReader::new(&stream);
+            let mut line = String::new();
+            while reader.read_line(&mut line).is_ok_and(|bytes| bytes > 2) {
+                line.clear();
+            }
+            // The answer to the first request, which is for the status, is later than with other nodes left.
+            if number == 0 {
+                std::thread::sleep(Duration::from_millis(STATUS_MS + 500));
+            }
+            let status = serde_json::to_string(&StatusJson::of_a_leader()).unwrap();
+            let body = if number == 0 { status } else { "backup".to_owned() };
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+            let _ = (&stream).write_all(format!("{head}{body}").as_bytes());
+        }
+    });
+    let mut copy = Vec::new();
+    client.download("/v1/backup", &mut copy).unwrap();
+    assert_eq!(copy, b"backup");
+}

@@ -316,16 +316,7 @@ fn each_node_gives_a_backup_of_the_same_and_a_learner_too() {
     let apis = cluster.ids().map(|id| cluster.api(id)).chain([learner.api()]);
     for (number, api) in (1..).zip(apis) {
         let file = scratch.path().join(format!("of-{number}")).to_str().unwrap().to_owned();
-        let made = cluster.run(&[
-            "cluster",
-            "backup",
-            &file,
-            "--api",
-            &api.to_string(),
-            "--with-data-key",
-            "--timeout",
-            "100",
-        ]);
+        let made = cluster.run(&["cluster", "backup", &file, "--api", &api.to_string(), "--with-data-key"]);
         assert!(made.status.success(), "{}", text(&made));
         let mut new = Restored::new(&scratch, &format!("new-{number}"));
         let made = new.make(&["restore", &file, "--data-key", &format!("{file}.key")]);
