@@ -185,6 +185,8 @@ impl Setup {
         let is_secondary = matches!(kind, Kind::Bind | Kind::Knot | Kind::Nsd);
         let has_tls = !matches!(kind, Kind::Knot | Kind::PowerDns | Kind::CoreDns);
         let has_idle_limit = is_secondary || matches!(kind, Kind::Unbound | Kind::Dnsdist | Kind::HaProxy);
+        let has_limit = !matches!(kind, Kind::CoreDns | Kind::KnotResolver);
+        let has_keys = is_secondary || matches!(kind, Kind::Catamaran | Kind::PowerDns);
         let has_statistics = !matches!(kind, Kind::PowerDns | Kind::CoreDns) && !kind.needs_backends();
         let has_doh = self.encryption.as_ref().is_some_and(|encryption| encryption.doh.is_some());
         let has_backends = !self.backends.is_empty();
@@ -199,7 +201,9 @@ impl Setup {
             (has_backends && !kind.takes_backends(), "backends"),
             (!has_backends && kind.needs_backends(), "backends without an address"),
             (!self.zones.is_empty() && kind.needs_backends(), "zones"),
-            (self.idle_s.is_some() && !has_idle_limit, "idle_s"),
+            (self.idle_s.is_some() && !has_idle_limit, "idle"),
+            (self.connections_max.is_some() && !has_limit, "connections"),
+            (!self.keys.is_empty() && !has_keys, "key"),
             (self.statistics.is_some() && !has_statistics, "statistics"),
             // `catamaran up` listens on loopback.
             (kind == Kind::Catamaran && !self.address.ip().is_loopback(), "address"),
@@ -246,11 +250,13 @@ mod tests {
         for (setup, kind, refused) in [
             (&plain, Kind::Catamaran, None),
             (&secondary, Kind::Bind, Some("primary without a key")),
-            (&Setup { keys: vec![key], ..secondary.clone() }, Kind::Unbound, Some("primary")),
+            (&Setup { keys: vec![key.clone()], ..secondary.clone() }, Kind::Unbound, Some("primary")),
             (&Setup { address: ([10, 53, 0, 11], 53).into(), ..plain.clone() }, Kind::Catamaran, Some("address")),
             (&encrypted, Kind::Nsd, None),
             (&encrypted, Kind::Knot, Some("encryption")),
-            (&Setup { idle_s: Some(1), ..plain.clone() }, Kind::CoreDns, Some("idle_s")),
+            (&Setup { idle_s: Some(1), ..plain.clone() }, Kind::CoreDns, Some("idle")),
+            (&Setup { connections_max: Some(1), ..plain.clone() }, Kind::CoreDns, Some("connections")),
+            (&Setup { keys: vec![key], ..plain.clone() }, Kind::Unbound, Some("key")),
             (&with_backend, Kind::Unbound, None),
             (&with_backend, Kind::Nsd, Some("backends")),
             (&with_backend, Kind::Dnsdist, Some("zones")),

@@ -2,7 +2,7 @@
 
 use super::problem::{Problem, hint};
 use super::variables::{FOLDER, SERVER_VARIABLES, names};
-use super::{Experiment, Override, Server, Value};
+use super::{Experiment, Override, Value};
 use crate::expression;
 use std::collections::BTreeMap;
 
@@ -178,7 +178,7 @@ fn check_texts(experiment: &Experiment) -> Result<(), Problem> {
         }
     }
     for (index, server) in experiment.servers.iter().enumerate() {
-        for (key, text) in texts(server) {
+        for (key, text) in server.texts() {
             check_text(&["server", &index.to_string(), key], text, &known)?;
         }
         // Servers start in this order, so the next ones know the address.
@@ -200,33 +200,6 @@ fn check_texts(experiment: &Experiment) -> Result<(), Problem> {
         }
     }
     Ok(())
-}
-
-/// All texts of a server, with their keys.
-fn texts(server: &Server) -> impl Iterator<Item = (&'static str, &str)> {
-    let values = [
-        ("threads", &server.threads),
-        ("cpu", &server.cpu),
-        ("core", &server.core),
-        ("nodes", &server.nodes),
-        ("connections", &server.connections),
-    ];
-    let texts = [
-        ("memory", &server.memory),
-        ("transport", &server.transport),
-        ("idle", &server.idle),
-        ("primary", &server.primary),
-        ("hierarchy", &server.hierarchy),
-        ("catalog", &server.catalog),
-    ];
-    let texts = texts.into_iter().filter_map(|(key, text)| Some((key, text.as_deref()?)));
-    let values = values.into_iter().filter_map(|(key, value)| Some((key, value.as_ref()?.0.as_str())));
-    let zones = server.zones.iter().flat_map(|(apex, file)| [("zones", apex.as_str()), ("zones", file.as_str())]);
-    [("kind", server.kind.as_str()), ("lines", &server.lines), ("backends", &server.backends)]
-        .into_iter()
-        .chain(texts)
-        .chain(values)
-        .chain(zones)
 }
 
 fn check_text(place: &[&str], text: &str, known: &[String]) -> Result<(), Problem> {

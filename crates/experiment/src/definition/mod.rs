@@ -193,6 +193,37 @@ pub struct Server {
     pub lines: String,
 }
 
+impl Server {
+    /// The settings that are not empty, with their keys, but for the kind, the zones and the TSIG key.
+    pub fn settings(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let values = [
+            ("nodes", &self.nodes),
+            ("threads", &self.threads),
+            ("cpu", &self.cpu),
+            ("core", &self.core),
+            ("connections", &self.connections),
+        ];
+        let texts = [
+            ("memory", &self.memory),
+            ("transport", &self.transport),
+            ("idle", &self.idle),
+            ("primary", &self.primary),
+            ("hierarchy", &self.hierarchy),
+            ("catalog", &self.catalog),
+        ];
+        let values = values.into_iter().filter_map(|(key, value)| Some((key, value.as_ref()?.0.as_str())));
+        let texts = texts.into_iter().filter_map(|(key, text)| Some((key, text.as_deref()?)));
+        let others = [("backends", self.backends.as_str()), ("lines", &self.lines)];
+        values.chain(texts).chain(others.into_iter().filter(|(_, text)| !text.is_empty()))
+    }
+
+    /// All texts that may contain variables, with their keys.
+    fn texts(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let zones = self.zones.iter().flat_map(|(apex, file)| [("zones", apex.as_str()), ("zones", file.as_str())]);
+        std::iter::once(("kind", self.kind.as_str())).chain(self.settings()).chain(zones)
+    }
+}
+
 /// A load: a command line of `catlab` with `{variables}`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

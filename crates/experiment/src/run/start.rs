@@ -88,9 +88,6 @@ pub(super) fn start(
     if let Some(known) = known.filter(|known| !known.transports().contains(&transport)) {
         return Err(CellError::Unsupported(format!("{} does not answer over {transport}", known.label())));
     }
-    if let Some(setting) = known.and_then(|known| missing_setting(known, definition)) {
-        return Err(CellError::Unsupported(format!("{kind} has no setting for `{setting}` here")));
-    }
     let count = texts.number(definition.nodes.as_ref())?.unwrap_or(1);
     let of_nodes: Vec<Host> =
         (0..count).map(|_| hosts.next()).collect::<Result<_, _>>().map_err(|error| texts.failed(error))?;
@@ -138,19 +135,6 @@ pub(super) fn start(
     ];
     let variables = variables.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
     Ok(Server::new(result, variables, started.commands, (started.program, zones), mark, roots))
-}
-
-/// A setting of the definition that this kind of server does not have. An echo ignores all of them.
-fn missing_setting(kind: Kind, definition: &Definition) -> Option<&'static str> {
-    let has_idle = !matches!(kind, Kind::PowerDns | Kind::CoreDns | Kind::KnotResolver);
-    let has_connections = !matches!(kind, Kind::CoreDns | Kind::KnotResolver);
-    let has_keys = !matches!(kind, Kind::CoreDns | Kind::Unbound) && !kind.needs_backends();
-    let settings = [
-        ("idle", definition.idle.is_some(), has_idle),
-        ("connections", definition.connections.is_some(), has_connections),
-        ("key", definition.key, has_keys),
-    ];
-    settings.into_iter().find(|(_, is_wanted, is_known)| *is_wanted && !is_known).map(|(name, ..)| name)
 }
 
 /// Checks that a running server of the user has the zones of the experiment. Over encrypted transports it is not asked.
@@ -303,7 +287,6 @@ fn start_nodes(setup: &Setup, transport: Transport, hosts: &[Host]) -> Result<St
 
 /// Starts a server, or a primary and its secondaries.
 fn start_peers(kind: Kind, setup: &Setup, transport: Transport, hosts: &[Host]) -> Result<Started, PeerError> {
-    let program = setup.programs.find(kind).ok_or(PeerError::Missing(kind))?;
     let wrong = |error| PeerError::Start(kind, error);
     let (mut peers, mut addresses): (Vec<Peer>, _) = (Vec::new(), Vec::new());
     for (index, host) in hosts.iter().enumerate() {
@@ -324,6 +307,7 @@ fn start_peers(kind: Kind, setup: &Setup, transport: Transport, hosts: &[Host]) 
         addresses.push(dot.or(doh).unwrap_or(setup.address));
         peers.push(peer);
     }
+    let program = setup.programs.find(kind).ok_or(PeerError::Missing(kind))?;
     Ok(Started {
         addresses,
         commands: peers.iter().map(|peer| peer.words().to_vec()).collect(),

@@ -205,7 +205,7 @@ fn a_setting_that_a_server_does_not_have_is_not_ignored() {
     {
         let result = only_cell(&format!("[[server]]\nname = 'dns'\nkind = '{kind}'\n{name} = {value}\n{LOAD}"));
         let Outcome::NotMeasured(reasons) = &result.outcome else { panic!("{:?}", result.outcome) };
-        assert_eq!(reasons, &[format!("{kind} has no setting for `{name}` here")]);
+        assert_eq!(reasons, &[format!("{kind} does not support the setting {name}")]);
     }
 }
 

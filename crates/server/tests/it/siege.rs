@@ -28,12 +28,16 @@ const QUERY_WAIT: Duration = Duration::from_secs(1);
 const BEHIND_MAX: Duration = Duration::from_millis(50);
 /// Overdue queries that it sends before it reads answers.
 const BURST: usize = 20;
+/// Minimum share of its queries that are answered; the second one is for overloaded cores.
+const ANSWERED_MIN: f64 = 0.999;
+const OVERLOADED_ANSWERED_MIN: f64 = 0.9;
 /// Pause between its updates.
 const UPDATE_PAUSE: Duration = Duration::from_millis(50);
 /// Timeouts for an answer to an update: after the first one, the same datagram is sent again, as clients do.
 const UPDATE_TIMEOUT: Duration = Duration::from_secs(3);
 const UPDATE_ATTEMPTS: usize = 5;
-/// Maximum share of updates that are sent again, in percent; two are always allowed. On a busy machine, as many fail.
+/// Maximum share of updates that are sent again, in percent; two are always allowed. With overloaded cores, as many may
+/// fail.
 const RESENT_PERCENT_MAX: usize = 5;
 /// Limit for the p99 of updates with `--full`: this, or this multiple of the median before the attacks.
 const UPDATE_P99_MAX: Duration = Duration::from_millis(250);
@@ -247,11 +251,32 @@ fn exchange_until_answered(socket: &UdpSocket, message: &[u8]) -> (Vec<u8>, usiz
     panic!("no answer to an update that was sent {UPDATE_ATTEMPTS} times, each after {UPDATE_TIMEOUT:?}");
 }
 
-/// Checks that few updates were sent again. With `--full`, none may fail.
-fn assert_few_failed(updates: &Updates) {
+/// Checks how many queries were answered, and how long updates took. Returns whether the cores were overloaded.
+///
+/// Attackers, clients and nodes share the cores. If updates took longer than `--full` allows, the nodes did not get
+/// enough of them, and the kernel drops datagrams.
+fn judge(updates: &Updates, usual: Duration, sent_count: usize, answered: usize) -> bool {
+    let took = &updates.took;
+    let (p50, p99) = (took[took.len() / 2], took[took.len() * 99 / 100]);
+    let p99_max = UPDATE_P99_MAX.max(UPDATE_P99_RATIO_MAX * usual);
+    let times = format!("updates of another key: p50 {p50:?}, p99 {p99:?}; p50 before the attacks: {usual:?}");
+    println!("{answered} of {sent_count} queries were answered; {times}");
+    let is_overloaded = p99 > p99_max && !skip::is_full_run();
+    if is_overloaded {
+        skip::platform(format_args!("losses under attack: the cores are overloaded; {times}"));
+    }
+    let answered_min = if is_overloaded { OVERLOADED_ANSWERED_MIN } else { ANSWERED_MIN };
+    assert!(answered as f64 >= answered_min * sent_count as f64, "{answered} of {sent_count} queries; {times}");
+    let (judged, max) = if skip::is_full_run() { (p99, p99_max) } else { (p50, UPDATE_P50_MAX) };
+    assert!(judged <= max, "{times}");
+    is_overloaded
+}
+
+/// Checks that few updates were sent again, and that none failed unless the cores were overloaded.
+fn assert_few_failed(updates: &Updates, is_overloaded: bool) {
     let Updates { took, servfail, resent } = updates;
     let few = (took.len() * RESENT_PERCENT_MAX / 100).max(2);
-    let failed_max = if skip::is_full_run() { 0 } else { few };
+    let failed_max = if is_overloaded { few } else { 0 };
     assert!(*resent <= few, "{resent} of {} updates were sent again", took.len());
     assert!(*servfail <= failed_max, "{servfail} updates failed, {} were done", took.len());
 }
@@ -308,25 +333,13 @@ fn clients_notice_nothing_of_all_attacks_at_once() {
     stop.store(true, Ordering::Relaxed);
     let (sent_count, answered) = queries.join().unwrap();
     let updates = updates.join().unwrap();
-    let Updates { took, servfail, resent } = &updates;
     drop(attackers);
-    let (p50, p99) = (took[took.len() / 2], took[took.len() * 99 / 100]);
-    let p99_max = UPDATE_P99_MAX.max(UPDATE_P99_RATIO_MAX * usual);
-    println!(
-        "{answered} of {sent_count} queries, {} updates, {resent} sent again, {servfail} SERVFAIL, p50 {p50:?}, \
-         p99 {p99:?}, back after {back:?}, grown by {grown:?} bytes",
-        took.len()
-    );
-    // Attackers, clients and nodes share the cores, so a busy machine loses queries and delays updates. The shares that
-    // clients may expect are checked only with `--full`.
-    let answered_min = if skip::is_full_run() { 0.999 } else { 0.9 };
-    assert!(answered as f64 >= answered_min * sent_count as f64, "{answered} of {sent_count} queries were answered");
-    let (judged, max) = if skip::is_full_run() { (p99, p99_max) } else { (p50, UPDATE_P50_MAX) };
-    assert!(judged <= max, "updates of another key: p50 {p50:?}, p99 {p99:?}; p50 before the attacks: {usual:?}");
+    println!("back after {back:?}, grown by {grown:?} bytes");
+    let is_overloaded = judge(&updates, usual, sent_count, answered);
     assert!(back <= BACK_MAX, "{back:?}");
     assert!(grown.iter().all(|grown| *grown <= GROWTH_BYTES_MAX), "{grown:?}");
     if watch.stall("that there is no election, and no update fails or is sent again").is_none() {
-        assert_few_failed(&updates);
+        assert_few_failed(&updates, is_overloaded);
         assert_eq!(cluster.status(leader).unwrap()["term"], term, "there was an election");
     }
     cluster.settle();

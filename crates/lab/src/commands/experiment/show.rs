@@ -126,28 +126,9 @@ fn text_of(experiment: &Experiment, plan: &Plan, user_servers: &UserServers) -> 
 }
 
 fn server_line(server: &Server) -> String {
-    let settings = [
-        ("nodes", &server.nodes),
-        ("threads", &server.threads),
-        ("cpu", &server.cpu),
-        ("core", &server.core),
-        ("connections", &server.connections),
-    ];
-    let settings = settings.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?.0.as_str())));
+    let settings = server.settings().map(|(key, value)| format!(", {key} {}", value.trim()));
+    let key = server.key.then(|| ", with a TSIG key".to_owned());
     let zones = server.zones.iter().map(|(apex, file)| format!(", zone {apex} from {file}"));
-    let texts = [
-        ("memory", &server.memory),
-        ("transport", &server.transport),
-        ("idle", &server.idle),
-        ("primary", &server.primary),
-        ("hierarchy", &server.hierarchy),
-        ("catalog", &server.catalog),
-    ];
-    let texts = texts.into_iter().filter_map(|(name, text)| Some((name, text.as_deref()?)));
-    let more = [("backends", &server.backends), ("lines", &server.lines)];
-    let more = more.into_iter().filter_map(|(name, text)| (!text.is_empty()).then_some((name, text.as_str())));
-    let settings = settings.chain(texts).chain(more).map(|(name, value)| format!(", {name} {}", value.trim()));
-    let key = server.key.then(|| ", with a key".to_owned());
     format!("{}: {}{}", server.name, server.kind, settings.chain(key).chain(zones).collect::<String>())
 }
 
@@ -200,7 +181,7 @@ mod tests {
         let text = text_of(&experiment, &plan, &UserServers::default());
         assert!(text.contains("  nodes = 3 with server=bind, 5 with server=catamaran, "), "{text}");
         assert!(text.contains("\nLinks between loads and servers\n  rtt 36.5ms\n"), "{text}");
-        assert!(text.contains("  dns: {server}, nodes {nodes}, with a key, zone . from "), "{text}");
+        assert!(text.contains("  dns: {server}, nodes {nodes}, with a TSIG key, zone . from "), "{text}");
     }
 
     #[test]
