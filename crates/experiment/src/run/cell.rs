@@ -148,8 +148,8 @@ fn planned<'a>(events: &'a [Event], values: &BTreeMap<String, String>) -> Result
     Ok(planned)
 }
 
-/// Waits until the run of each load has begun. A load that reads a long trace first takes a while. Returns at once if
-/// the cell has no events, whose times count from then on.
+/// Waits until all loads have begun: the times of events count from then on. A load that reads a long trace first takes
+/// a while. Without events, nothing is waited for.
 fn wait_for_begin(
     context: &Context<'_>,
     marks: &Marks,
@@ -191,7 +191,7 @@ fn wait(
         if let Some(planned) = events.next_if(is_due) {
             let server = servers.iter_mut().find(|server| server.name() == planned.server);
             let mut done = perform(planned, server, began, context, hosts, marks);
-            // The charts and figures of the loads would not show it.
+            // The charts and figures of the loads do not show such an event.
             if done.happened && !loads.iter_mut().any(Load::is_running) {
                 (done.happened, done.reason) = (false, Some("the loads had ended before".into()));
             }

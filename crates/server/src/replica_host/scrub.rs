@@ -2,6 +2,7 @@
 //! is found while the other nodes are intact, a restart of this node repairs it.
 
 use super::disk::StartReads;
+use super::room::is_out_of_descriptors;
 use crate::limits::{SCRUB_BYTES_PER_SECOND, SCRUBBED_BYTES_MAX};
 use crate::sys::disk::forget_cached;
 use crate::sys::priority::give_way_to_all;
@@ -12,6 +13,7 @@ use process::stop::Stop;
 use replica::disk::{DiskError, DiskRead};
 use replica::scrub::{Finding, check_file};
 use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -147,6 +149,20 @@ struct SlowReads<'s> {
     scrub: &'s Scrub,
 }
 
+impl SlowReads<'_> {
+    /// Opens a file. If too many files are open, this says nothing about the disk, so it waits.
+    fn open(&self, file: &str) -> io::Result<File> {
+        loop {
+            match File::open(Path::new(&self.scrub.dir).join(file)) {
+                Err(error) if is_out_of_descriptors(&error) && !self.scrub.stop.is_ordered() => {
+                    self.scrub.stop.wait(Duration::from_millis(SCRUB_LOOK_MS));
+                }
+                opened => return opened,
+            }
+        }
+    }
+}
+
 impl DiskRead for SlowReads<'_> {
     fn list(&self) -> Result<Vec<(String, u64)>, DiskError> {
         self.inner.list()
@@ -156,8 +172,11 @@ impl DiskRead for SlowReads<'_> {
         if self.scrub.stop.is_ordered() {
             return Err(DiskError::Missing { file: file.to_owned() });
         }
-        if let Ok(opened) = File::open(Path::new(&self.scrub.dir).join(file)) {
-            forget_cached(&opened, offset, len);
+        match self.open(file) {
+            Ok(opened) => forget_cached(&opened, offset, len),
+            Err(_) if self.scrub.stop.is_ordered() => return Err(DiskError::Missing { file: file.to_owned() }),
+            // The read below reports it.
+            Err(_) => {}
         }
         let bytes = self.inner.read(file, offset, len)?;
         self.scrub.counters.read_bytes.fetch_add(bytes.len() as u64, Relaxed);

@@ -8,7 +8,7 @@ use std::time::Duration;
 const ENGINES_MAX: usize = 4;
 
 /// `catlab` counts a query in the second in which it was sent. A stall as short as this moves queries to the next one.
-const MOVING_STALL: Duration = Duration::from_millis(20);
+const MOVING_STALL: Duration = Duration::from_millis(50);
 
 /// Number of running engines.
 static RUNNING: Mutex<usize> = Mutex::new(0);
