@@ -180,7 +180,7 @@ pub(crate) const PEER_ACK_TIMEOUT_MS: u64 = 5_000;
 /// Connections from peers that have not authenticated yet, in total and per address.
 pub(crate) const PEER_PENDING_MAX: usize = 256;
 pub(crate) const PEER_PENDING_PER_ADDRESS_MAX: usize = 32;
-/// Handshakes per second and address on the peer port. Each costs the heartbeat thread a signature.
+/// Handshakes per second and address on the peer port, except for members. Each costs a signature.
 pub(crate) const PEER_HANDSHAKES_PER_SECOND: u32 = 200;
 pub(crate) const PEER_HANDSHAKES_BURST: u32 = 400;
 /// Concurrent member checks of this node.

@@ -18,6 +18,9 @@ const APEX: &str = "example.test.";
 const ZONE: &str = "$TTL 60\n$ORIGIN example.test.\n@ SOA ns h 1 3600 600 86400 60\n@ NS ns\nns A 192.0.2.53\n";
 /// Number of queries of a load. Half of their names exist.
 const QUERIES: u64 = 200;
+/// Answers of each kind that may be missing. On a busy machine, a proxy may close a connection that it takes for idle
+/// while a query is on its way.
+const LOST_MAX: u64 = 2;
 /// Time until a proxy closes an idle connection.
 const IDLE_SECONDS: u32 = 4;
 /// After this many answers in a row, the proxy is known to send no query to the server that is down.
@@ -84,8 +87,11 @@ fn load(folder: &Path, setup: &Setup, transport: Transport) -> BTreeMap<String, 
 #[track_caller]
 fn assert_answers(folder: &Path, setup: &Setup, transport: Transport) {
     let _permit = engine_permit();
-    let expected = ["NOERROR", "NXDOMAIN"].map(|rcode| (rcode.to_owned(), QUERIES / 2));
-    assert_eq!(load(folder, setup, transport), expected.into(), "{transport}");
+    let counts = load(folder, setup, transport);
+    let rcodes: Vec<&str> = counts.keys().map(String::as_str).collect();
+    assert_eq!(rcodes, ["NOERROR", "NXDOMAIN"], "{transport}: {counts:?}");
+    let right = QUERIES / 2 - LOST_MAX..=QUERIES / 2;
+    assert!(counts.values().all(|count| right.contains(count)), "{transport}: {counts:?}");
 }
 
 /// A proxy before NSD.

@@ -1,7 +1,8 @@
 //! Connections from peers: each authenticates, is checked, and is then read frame by frame.
 //!
 //! A stranger only gets to the handshake. It uses one of a limited number of slots, for at most [`PEER_HANDSHAKE_MS`],
-//! and none of a member.
+//! and none of a member. Handshakes with addresses that belong to no member have their own thread, with a low priority.
+//! A member with such an address moves to the thread of its channel when it is admitted.
 
 use super::admission::{Admission, Refusal};
 use super::data_keys::DataKeyHandler;
@@ -10,7 +11,7 @@ use super::join::JoinHandler;
 use super::member_connections::{MemberConnection, MemberConnections};
 use super::pending::{Pending, PendingSlot};
 use super::repair::RepairHandler;
-use super::{ChannelRuntimes, PeerCounters, PeerEvents, announce, channel_byte, keepalive, member_check};
+use super::{ChannelRuntimes, PeerCounters, PeerEvents, announce, channel_byte, keepalive, member_check, move_here};
 use crate::limits::{
     JOINS_MAX, MEMBER_CHECKS_MAX, PEER_FRAME_BYTES_MAX, PEER_HANDSHAKE_MS, PEER_HANDSHAKES_BURST,
     PEER_HANDSHAKES_PER_SECOND, PEER_INBOUND_BYTES_MAX,
@@ -22,7 +23,7 @@ use crate::tls::peer_identity::PeerIdentity;
 use crate::tls::session::CurrentTls;
 use config::Tcp;
 use process::warn_limited;
-use replica::io::{Channel, Member, NodeId};
+use replica::io::{Member, NodeId};
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -126,8 +127,9 @@ impl<E: PeerEvents> Acceptor<E> {
         // A member has its own share, independent of other hosts in its network.
         let client = if is_of_member { address } else { client_of(address) };
         let (pending, slot) = (self.pending.clone(), self.pending.enter(client));
-        let ticket = slot.ticket();
-        let task = tokio::spawn(async move {
+        let (ticket, runtimes) = (slot.ticket(), self.runtimes.clone());
+        let runtime = if is_of_member { &runtimes.quick } else { &runtimes.strangers };
+        let task = runtime.spawn(async move {
             if let Err(error) = self.serve(stream, slot).await {
                 self.counters.refused.one_shared();
                 tracing::debug!(%address, %error, "connection from a peer ended");
@@ -136,7 +138,8 @@ impl<E: PeerEvents> Acceptor<E> {
         pending.set_task(ticket, task.abort_handle());
     }
 
-    async fn serve(self: &Arc<Self>, stream: TcpStream, slot: PendingSlot) -> io::Result<()> {
+    async fn serve(self: &Arc<Self>, mut stream: TcpStream, slot: PendingSlot) -> io::Result<()> {
+        move_here(&mut stream)?;
         let deadline = Instant::now() + Duration::from_millis(PEER_HANDSHAKE_MS);
         let Greeted { mut stream, greeting, identity } = timeout_at(deadline, self.greet(stream)).await??;
         let handlers = || self.handlers.as_ref().ok_or(io::ErrorKind::Unsupported);
@@ -150,7 +153,10 @@ impl<E: PeerEvents> Acceptor<E> {
                 let handler = self.repairs.as_ref().ok_or(io::ErrorKind::Unsupported)?;
                 drop(slot);
                 let (handler, admission) = (handler.clone(), self.admission.clone());
-                let serve = async move { handler.serve(&mut stream, &admission, &identity).await };
+                let serve = async move {
+                    move_here(stream.get_mut().0)?;
+                    handler.serve(&mut stream, &admission, &identity).await
+                };
                 return self.runtimes.bulk.spawn(serve).await.map_err(io::Error::other)?;
             }
             Greeting::DataKey | Greeting::MemberCheck | Greeting::Announce | Greeting::Supersede => {
@@ -162,11 +168,12 @@ impl<E: PeerEvents> Acceptor<E> {
         timeout_at(deadline, self.admit(&mut stream, hello, &identity)).await??;
         drop(slot);
         let slot = self.members.enter(hello.from, hello.channel);
-        let read = self.clone().read_member(stream, hello, identity, slot);
-        match hello.channel {
-            Channel::Heartbeat | Channel::Normal => read.await,
-            Channel::Bulk => self.runtimes.bulk.spawn(read).await.map_err(io::Error::other)?,
-        }
+        let this = self.clone();
+        let read = async move {
+            move_here(stream.get_mut().0)?;
+            this.read_member(stream, hello, identity, slot).await
+        };
+        self.runtimes.of(hello.channel).spawn(read).await.map_err(io::Error::other)?
     }
 
     /// Reads frames until the connection ends, the member connects again, or it is no longer a member.

@@ -179,7 +179,8 @@ mod tests {
     }
 
     fn both(runtime: &Runtime) -> ChannelRuntimes {
-        ChannelRuntimes { quick: runtime.handle().clone(), bulk: runtime.handle().clone() }
+        let handle = runtime.handle().clone();
+        ChannelRuntimes { quick: handle.clone(), bulk: handle.clone(), strangers: handle }
     }
 
     fn tls(dir: &std::path::Path, id: u64) -> Arc<CurrentTls> {

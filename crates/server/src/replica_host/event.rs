@@ -27,7 +27,7 @@ pub(crate) enum Event {
     /// Request for the options of a zone.
     ZoneOptions(ZoneId, oneshot::Sender<Option<ZoneOptions>>),
     /// Request for a frozen version of the served zones.
-    Freeze(Box<dyn FnOnce(Frozen) + Send>),
+    Freeze(oneshot::Sender<Frozen>),
     /// Another thread ran an event inline, and the replica has more work.
     Continue,
 }

@@ -114,12 +114,7 @@ impl ReplicaHandle {
 
     /// A frozen version of the served zones; `None` if the replica thread has ended.
     pub(crate) async fn frozen(&self) -> Option<Frozen> {
-        let (sender, receiver) = oneshot::channel();
-        let then = Box::new(move |frozen| {
-            // The receiver may be gone.
-            let _ = sender.send(frozen);
-        });
-        if self.send(Event::Freeze(then)) { receiver.await.ok() } else { None }
+        self.freeze().await.ok()
     }
 }
 
@@ -146,8 +141,10 @@ impl Submit for ReplicaHandle {
         Some(&self.shared.refusals)
     }
 
-    fn freeze(&self, then: Box<dyn FnOnce(Frozen) + Send>) {
-        self.send(Event::Freeze(then));
+    fn freeze(&self) -> oneshot::Receiver<Frozen> {
+        let (sender, receiver) = oneshot::channel();
+        self.send(Event::Freeze(sender));
+        receiver
     }
 }
 

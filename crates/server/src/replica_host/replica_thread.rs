@@ -226,7 +226,7 @@ impl ReplicaThread {
             Event::Status(WithZones::No, done) => drop(done.send(self.replica.brief_status())),
             Event::Secrets(key, done) => drop(done.send(self.secrets(&key))),
             Event::ZoneOptions(id, done) => drop(done.send(self.replica.zone_options(&id))),
-            Event::Freeze(then) => then(self.replica.zones().freeze()),
+            Event::Freeze(done) => drop(done.send(self.replica.zones().freeze())),
         }
     }
 

@@ -5,6 +5,7 @@
 //!   tcp-N        connections (TCP, TLS, HTTPS, QUIC), one runtime for each core
 //!   update-N     authenticate and sign
 //!   external-N   query the daemons of `external` rules
+//!   transfers    starts a thread for each zone transfer
 //!   replica      runs the replica: raft, zones; one tick every 10 ms
 //!   log          writes and fsyncs the log; updates wait for it
 //!   bulk         writes checkpoints
@@ -14,6 +15,7 @@
 //!   scrub        checks the log and checkpoints for damage, once a week
 //!   peers        connections between nodes
 //!   peers-bulk   connections that carry checkpoints
+//!   peers-strangers   handshakes with addresses that belong to no member
 //!   api          HTTP
 //!   generation   waits for kernel events: the machine was reset to a snapshot
 //!   certificate  reloads the certificate for clients when its file changes
@@ -21,8 +23,8 @@
 //! ```
 //! `docs/internals/overview.md` lists all threads.
 //!
-//! Packet workers never wait for the other threads. udp-N and tcp-N have a lower priority (`nice`), so that the replica
-//! gets CPU time during a flood of queries.
+//! Packet workers never wait for the other threads. They and `peers-strangers` have a lower priority (`nice`), so that
+//! the replica and `peers` get CPU time during a flood.
 
 // Starts and stops a node and its threads.
 mod node;

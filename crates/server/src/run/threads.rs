@@ -32,11 +32,11 @@ use crate::replica_host::peer_links::PeerLinks;
 use crate::replica_host::replica_thread::{DiskQueues, ReplicaThread};
 use crate::replica_host::scrub::{Scrub, ScrubCounters};
 use crate::replica_host::{background, generation};
-use crate::sys::priority::{API_NICE_STEP, PACKET_NICE_STEP, give_way};
+use crate::sys::priority::{API_NICE_STEP, PACKET_NICE_STEP, STRANGER_NICE_STEP, give_way};
 use crate::threads::{runtime_failed, spawn};
 use crate::tls::client_secrets::ClientSecrets;
 use crate::tls::public::PublicTls;
-use crate::transfer::Transfers;
+use crate::transfer::{Transfers, start_transfers};
 use crate::trust::cert_manager::CertManager;
 use crate::trust::data_keys::DataKeyManager;
 use crate::update::UpdateThread;
@@ -115,6 +115,12 @@ pub(super) fn updates(
         };
         spawn(format!("external-{index}"), work)?;
     }
+    let (transfer_queue, queued_transfers) = channel();
+    let start_transfers = move || {
+        give_way(PACKET_NICE_STEP);
+        start_transfers(&queued_transfers);
+    };
+    spawn("transfers".to_owned(), start_transfers)?;
     let threads = queues.len();
     for (index, queue) in queues.into_iter().enumerate() {
         let (of_transports, listen) = counters.update_thread();
@@ -130,6 +136,7 @@ pub(super) fn updates(
             submit: Arc::new(handle.clone()),
             external: external.clone(),
             transfers: transfers.clone(),
+            transfer_queue: transfer_queue.clone(),
             out: vec![0; DATAGRAM_BYTES_MAX],
             pending: Default::default(),
             cookies: Some(protection.cookies()),
@@ -228,14 +235,16 @@ pub(super) fn peers(
     (listener, generation): (std::net::TcpListener, Option<File>),
     handle: &ReplicaHandle,
     counters: &Counters,
-) -> Result<([Runtime; 2], Box<dyn PeerLinks>), Problem> {
+) -> Result<([Runtime; 3], Box<dyn PeerLinks>), Problem> {
     watch_generation(generation, handle)?;
-    let start = |name| {
+    let start = |name, nice_step| {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
-        builder.worker_threads(1).thread_name(name).enable_all().build().map_err(runtime_failed)
+        builder.worker_threads(1).thread_name(name).on_thread_start(move || give_way(nice_step));
+        builder.enable_all().build().map_err(runtime_failed)
     };
-    let (quick, bulk) = (start("peers")?, start("peers-bulk")?);
-    let runtimes = ChannelRuntimes { quick: quick.handle().clone(), bulk: bulk.handle().clone() };
+    let started = [start("peers", 0)?, start("peers-bulk", 0)?, start("peers-strangers", STRANGER_NICE_STEP)?];
+    let [quick, bulk, strangers] = started.each_ref().map(|runtime| runtime.handle().clone());
+    let runtimes = ChannelRuntimes { quick: quick.clone(), bulk, strangers };
     let (own, events) = (config.raft_id(), Arc::new(handle.clone()));
     let admission = admission(config, handle);
     let welcome = Welcome { id: own, boot_id: identity.boot_id };
@@ -269,7 +278,7 @@ pub(super) fn peers(
     }
     let mut links = Links::new(own, identity.boot_id, tls.clone(), admission, runtimes, events, counters.clone());
     links.set_members(&members(config), &Membership::default());
-    Ok(([quick, bulk], Box::new(links)))
+    Ok((started, Box::new(links)))
 }
 
 pub(super) fn join_offer(config: &Config, identity: &Identity) -> JoinOffer {

@@ -9,6 +9,10 @@ pub(crate) const PACKET_NICE_STEP: i32 = 5;
 /// Nice value of the API thread: large zone files must not delay queries.
 pub(crate) const API_NICE_STEP: i32 = 10;
 
+/// Nice value of the thread for handshakes with addresses that belong to no member: a flood of them must not delay
+/// queries.
+pub(crate) const STRANGER_NICE_STEP: i32 = 10;
+
 /// Nice value of long background work if it cannot be idle: transfers, backups, zone files.
 const BULK_NICE_STEP: i32 = 15;
 

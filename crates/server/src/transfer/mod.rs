@@ -26,9 +26,10 @@ use process::log_limit::untrusted;
 use replica::io::{Right, Serving};
 use slots::Slot;
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Sender;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tsig::{SequenceSigner, Signer, Verified};
 use wire::compose::{Composer, EdnsOut};
 use wire::limits::HEADER_BYTES;
@@ -163,8 +164,22 @@ impl From<AbortReason> for TransferError {
     }
 }
 
+/// An admitted transfer, and the version of the zones that it will send.
+pub(crate) type QueuedTransfer = (Job, oneshot::Receiver<Frozen>);
+
+/// Starts transfers until all senders are gone.
+///
+/// To start a thread, the kernel changes the memory map of the process. It may have to wait for this until a thread of
+/// low priority, which uses the map, runs again. On busy cores that took up to a second, so neither the replica nor an
+/// update thread may start transfers.
+pub(crate) fn start_transfers(queue: &Receiver<QueuedTransfer>) {
+    for (job, frozen) in queue {
+        job.start(frozen);
+    }
+}
+
 /// An admitted transfer.
-pub(super) struct Job {
+pub(crate) struct Job {
     service: Arc<Service>,
     head: ResponseHead,
     transfer: TransferRequest,
@@ -187,10 +202,19 @@ impl Job {
         Self { service, head, transfer, signer: signer.into(), reply, budget, running }
     }
 
-    /// Runs on its own thread, because a large zone or a slow client takes long.
-    pub(super) fn start(self, frozen: Frozen) {
+    /// Starts a thread for it, because a large zone or a slow client takes long.
+    fn start(self, frozen: oneshot::Receiver<Frozen>) {
         let reply = self.reply.clone();
-        let spawned = std::thread::Builder::new().name("transfer".into()).spawn(move || self.run(&frozen));
+        let work = move || {
+            // A transfer can wait; queries cannot.
+            give_way_to_all();
+            match frozen.blocking_recv() {
+                Ok(frozen) => self.run(&frozen),
+                // The node is ending.
+                Err(_) => self.reply.give_up(),
+            }
+        };
+        let spawned = std::thread::Builder::new().name("transfer".into()).spawn(work);
         if let Err(error) = spawned {
             process::error_limited!(%error, "cannot start a thread for a transfer");
             reply.give_up();
@@ -198,8 +222,6 @@ impl Job {
     }
 
     fn run(mut self, frozen: &Frozen) {
-        // A transfer can wait; queries cannot.
-        give_way_to_all();
         let Reply::Stream { connection, .. } = self.reply.clone() else { return self.reply.give_up() };
         let set = frozen.set();
         let sent = match set.zone(&self.transfer.zone) {

@@ -33,7 +33,7 @@ use crate::published::readers::Zones;
 use crate::published::rights::Rights;
 use crate::published::serving::ServingReader;
 use crate::sys::clock::now_s;
-use crate::transfer;
+use crate::transfer::{self, QueuedTransfer};
 use crate::update_queue::fair_quota::QuotaPermit;
 use crate::update_queue::{ExternalAnswers, QueuedMessage, UpdateWorker, Work};
 use external::{ExternalClient, ExternalRequest};
@@ -42,8 +42,9 @@ use replica::io::{UpdateRequest, Verdict};
 use std::hash::Hash;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
 use tsig::{Authenticated, Signer, Verified, authenticate, authenticate_bytes};
 use wire::name::Name;
 use wire::number::{Opcode, Rcode};
@@ -51,6 +52,7 @@ use wire::parse::{EdnsIn, Parsed, Reject, Request, parse_request};
 use zone::answer::{AnswerKind, Bare};
 use zone::lookup::ancestor;
 use zone::record::ZoneId;
+use zone::set::Frozen;
 
 /// Updates that share a quota: those of a key in a zone, as at the leader. Updates that this node would refuse have no
 /// zone here. Otherwise a client could name many zones to get more quota.
@@ -73,8 +75,8 @@ pub(crate) trait Submit: Send + Sync {
     fn refusals(&self) -> Option<&RefusedLog> {
         None
     }
-    /// Passes the published version of all zones to `then`, which may keep it.
-    fn freeze(&self, then: Box<dyn FnOnce(zone::set::Frozen) + Send>);
+    /// Requests the published version of all zones. The receiver may keep it. An error means that the replica ended.
+    fn freeze(&self) -> oneshot::Receiver<Frozen>;
 }
 
 /// One update thread.
@@ -89,6 +91,8 @@ pub(crate) struct UpdateThread<S> {
     pub(crate) submit: Arc<S>,
     pub(crate) external: ExternalClient,
     pub(crate) transfers: Arc<transfer::Transfers>,
+    /// For the thread that starts transfers. Their slots limit the number.
+    pub(crate) transfer_queue: Sender<QueuedTransfer>,
     pub(crate) out: Vec<u8>,
     pub(crate) pending: PendingUpdates,
     /// `None` if cookies are off.
@@ -292,7 +296,8 @@ impl<S: Submit + 'static> UpdateThread<S> {
         self.count(&reply).response(Rcode::NOERROR);
         let (service, head) = (self.service.clone(), self.head(request.into(), &reply));
         let job = transfer::Job::new(service, head, transfer, signer, reply, running);
-        self.submit.freeze(Box::new(move |frozen| job.start(frozen)));
+        // The receiver only ends after this thread.
+        let _ = self.transfer_queue.send((job, self.submit.freeze()));
     }
 
     fn outcome(&mut self, request_id: u64, verdict: Verdict) {

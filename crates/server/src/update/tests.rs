@@ -17,6 +17,7 @@ use metrics_text::Page;
 use replica::io::Serving;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::Mutex;
+use tokio::sync::oneshot;
 use tsig::client::ClientKey;
 use tsig::{KeyAlgorithm, KeyTable, TsigKey};
 use wire::builder::MessageBuilder;
@@ -60,7 +61,9 @@ impl Submit for UpdateRecorder {
         self.rights.clone()
     }
 
-    fn freeze(&self, _then: Box<dyn FnOnce(Frozen) + Send>) {}
+    fn freeze(&self) -> oneshot::Receiver<Frozen> {
+        oneshot::channel().1
+    }
 }
 
 fn name(text: &str) -> Name {
@@ -107,6 +110,7 @@ impl Harness {
             submit: Arc::new(UpdateRecorder { rights: Arc::new(rights), ..UpdateRecorder::default() }),
             external,
             transfers: Arc::default(),
+            transfer_queue: std::sync::mpsc::channel().0,
             out: vec![0; DATAGRAM_BYTES_MAX],
             pending: PendingUpdates::default(),
             cookies: Some(Cookies::new(SecretSource::cluster(&[1; 32]))),

@@ -32,7 +32,7 @@ fn a_node_that_was_killed_under_load_answers_alone_and_reports_that_it_is_stale(
         .find_map(|kill| {
             let (leader, acknowledged) = kill_under_load(&cluster, &mut nodes, kill);
             names.extend(acknowledged);
-            nodes.start_logged(&cluster, leader);
+            nodes.start(&cluster, leader);
             let start = Instant::now();
             wait_for("an answer", || is_there(&socket, cluster.dns(leader), "www.example.test.").then_some(()));
             println!("node {leader} answers alone after {:?}", start.elapsed());

@@ -250,7 +250,7 @@ fn failures_to_accept_do_not_fill_the_log() {
     let mut cluster = Cluster::start("api-log", 1, &[]);
     let mut nodes = Nodes::default();
     cluster.end("TERM");
-    nodes.start_logged(&cluster, 1);
+    nodes.start(&cluster, 1);
     cluster.settle();
     let pid = cluster.status(1).unwrap()["pid"].as_u64().unwrap() as u32;
     let begin = Instant::now();

@@ -61,7 +61,7 @@ fn damage(cluster: &Cluster, nodes: &mut Nodes, ids: &[u64], damage: impl Fn(u64
     cluster.settle();
     cluster.ids().for_each(|id| nodes.stop(id));
     ids.iter().for_each(|id| damage(*id));
-    cluster.ids().for_each(|id| nodes.start_logged(cluster, id));
+    cluster.ids().for_each(|id| nodes.start(cluster, id));
 }
 
 /// Damages the header or the body of a record with entries. `from_end` counts such records from the end of the log.
@@ -162,14 +162,14 @@ fn nodes_exit_when_all_lost_the_same_entries_and_earlier_ones_are_recovered() {
         flip(&path, offset + SECTOR_BYTES + 300);
     }
     // While a node that may help is down, the others wait for it.
-    [1, 2].into_iter().for_each(|id| nodes.start_logged(&cluster, id));
+    [1, 2].into_iter().for_each(|id| nodes.start(&cluster, id));
     wait_for("node 1 to name the nodes it waits for", || {
         log_of(&cluster, 1).contains("waits for other nodes").then_some(())
     });
     assert!(log_of(&cluster, 1).contains(&format!("entries {entry} to ")), "{}", log_of(&cluster, 1));
     let health = http::get(cluster.api(1), "/healthz").unwrap();
     assert_eq!((health.status, health.text().contains("repairing")), (503, true), "{}", health.text());
-    nodes.start_logged(&cluster, 3);
+    nodes.start(&cluster, 3);
     for id in cluster.ids() {
         let (status, printed) = nodes.ended(&cluster, id);
         assert_eq!(status.code(), Some(9), "{printed}");
@@ -194,7 +194,7 @@ fn a_scrub_finds_damage_while_the_node_runs_and_a_restart_repairs_it() {
     let mut nodes = Nodes::take_over(&mut cluster);
     let owners = acknowledge(&cluster, &nodes, 0..8);
     nodes.stop(2);
-    nodes.start_logged(&cluster, 2);
+    nodes.start(&cluster, 2);
     cluster.settle();
     let last = || cluster.metric(2, "catamaran_scrub_last_success_timestamp_seconds");
     wait_for("a scrub", || (last() > 0 && cluster.metric(2, "catamaran_scrub_read_bytes") > 0).then_some(()));
@@ -205,7 +205,7 @@ fn a_scrub_finds_damage_while_the_node_runs_and_a_restart_repairs_it() {
     wait_for("the damage to be found", || (cluster.metric(2, "catamaran_scrub_damaged_places") == 1).then_some(()));
     assert!(log_of(&cluster, 2).contains("differs from its checksum"), "{}", log_of(&cluster, 2));
     nodes.stop(2);
-    nodes.start_logged(&cluster, 2);
+    nodes.start(&cluster, 2);
     assert_repaired(&cluster, &mut nodes, &[2], &owners);
     let before = last();
     wait_for("a scrub of the repaired log", || (last() > before).then_some(()));

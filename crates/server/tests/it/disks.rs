@@ -129,7 +129,7 @@ fn a_flipped_bit_in_the_log_is_named_and_repaired_from_the_others() {
     assert_eq!(cluster.end("TERM"), Some(0));
     let file = flip_a_bit(&data(&cluster, 2));
     let mut nodes = Nodes::default();
-    nodes.start_logged(&cluster, 2);
+    nodes.start(&cluster, 2);
     wait_for("the damage to be named", || {
         let printed = log_of(&cluster, 2);
         (printed.contains(&format!("{file}: ")) && printed.contains("byte ")).then_some(())

@@ -145,7 +145,7 @@ fn a_leader_transfers_the_leadership_before_it_stops() {
     let mut cluster = Cluster::start("hand-over", 3, &[]);
     assert_eq!(cluster.end("TERM"), Some(0));
     let mut nodes = Nodes::default();
-    cluster.ids().for_each(|id| nodes.start_logged(&cluster, id));
+    cluster.ids().for_each(|id| nodes.start(&cluster, id));
     cluster.settle();
     let leader = nodes.leader(&cluster);
     let term = cluster.status(leader).unwrap()["term"].as_u64().unwrap();

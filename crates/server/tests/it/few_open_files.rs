@@ -21,7 +21,7 @@ fn a_node_with_too_many_open_files_answers_queries_and_takes_updates_again() {
     cluster.configure_all("[log]\nscrub_interval_s = 1\n");
     let mut nodes = Nodes::default();
     cluster.end("TERM");
-    nodes.start_logged(&cluster, 1);
+    nodes.start(&cluster, 1);
     cluster.settle();
     let mut stream = TcpStream::connect(cluster.dns(1)).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();

@@ -62,7 +62,7 @@ fn a_node_that_starts_at_another_address_announces_it() {
             assert_eq!(text.matches(&old).count(), 2, "{text}");
             std::fs::write(&file, text.replace(&old, &new)).unwrap();
         }
-        nodes.start_logged(&cluster, id);
+        nodes.start(&cluster, id);
         everyone_knows(&cluster, id, &new);
         cluster.settle();
         takes_updates(&cluster, id, &format!("moved-{id}.example.test."));
@@ -82,8 +82,8 @@ fn all_nodes_at_new_addresses_find_each_other_with_one_hint() {
     for id in cluster.ids() {
         configure_peer(&cluster, id, "listen", &new(id));
     }
-    nodes.start_logged(&cluster, 2);
-    nodes.start_logged(&cluster, 3);
+    nodes.start(&cluster, 2);
+    nodes.start(&cluster, 3);
     let guide = include_str!("../../../../docs/how-to/replace-a-node.md");
     assert!(guide.contains("--peer-address 2=10.1.0.2:5380 --peer-address 3=10.1.0.3:5380"));
     let arguments = [2, 3].map(|id| ["--peer-address".to_owned(), format!("{id}={}", new(id))]).concat();
@@ -175,7 +175,7 @@ fn a_peer_that_cannot_be_reached_is_named_in_log_status_and_metrics() {
     let leader = nodes.leader(&cluster);
     let (gone, queried) = (leader % 3 + 1, (leader + 1) % 3 + 1);
     nodes.stop(queried);
-    nodes.start_logged(&cluster, queried);
+    nodes.start(&cluster, queried);
     cluster.settle();
     let connected = |peer: u64| cluster.metric(queried, &format!("catamaran_peer_connected{{peer=\"{peer}\"}}"));
     wait_for("both peers", || (connected(gone) == 1 && connected(leader) == 1).then_some(()));

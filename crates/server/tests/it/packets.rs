@@ -46,14 +46,14 @@ fn packet_workers_have_a_lower_priority_than_the_replica() {
     let mut lowered = 0;
     for (name, nice, policy) in &threads {
         // Also the threads that read and write data in the background.
-        let lower = ["udp-", "tcp-", "update-", "external-", "api", "bulk", "reads"];
+        let lower = ["udp-", "tcp-", "update-", "external-", "transfers", "peers-strangers", "api", "bulk", "reads"];
         let answers = lower.iter().any(|start| name.starts_with(start));
         lowered += usize::from(answers);
         // API threads that read zone files also have the idle policy.
         let is_idle = ["idle", "scrub"].contains(&name.as_str());
         assert!((*policy == IDLE) == is_idle || name == "api", "{name}: {threads:?}");
         let wanted = match name.as_str() {
-            "api" => 10,
+            "api" | "peers-strangers" => 10,
             _ if answers => 5,
             _ => 0,
         };

@@ -128,7 +128,7 @@ fn a_node_reads_only_the_files_that_it_was_given() {
     let loads = |result: &str| cluster.metric(1, &format!("catamaran_certificate_loads_total{{result=\"{result}\"}}"));
     let mut nodes = Nodes::default();
     nodes.start(&cluster, 2);
-    nodes.start_logged(&cluster, 1);
+    nodes.start(&cluster, 1);
     cluster.settle();
     assert_eq!(shown(), certificate("archive/1.pem"));
 
@@ -155,7 +155,7 @@ fn a_node_reads_only_the_files_that_it_was_given() {
     // Without the sandbox, it is accepted.
     nodes.stop(1);
     set_sandbox_off(&cluster);
-    nodes.start_logged(&cluster, 1);
+    nodes.start(&cluster, 1);
     cluster.settle();
     assert_eq!(shown(), certificate("other/2.pem"));
 }

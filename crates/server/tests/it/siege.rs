@@ -1,11 +1,13 @@
-//! Every attack by strangers and by a weak key at the same time, and the service that the cluster's own clients get
-//! meanwhile.
+//! Attacks by strangers and by a weak key, all at the same time, and the service that the cluster's own clients get
+//! meanwhile. A flood of handshakes on the peer port.
 
 use crate::support::cluster::{Cluster, key_of, wait_for};
 use crate::support::dns::tcp_from;
+use crate::support::hostile_peer::{HostilePeer, peer_address};
 use crate::support::message::{name, sign};
 use crate::support::nodes::cluster_of_nodes;
 use crate::support::open_files::may_open;
+use crate::support::priority::give_way_to_nodes;
 use crate::support::rss;
 use crate::support::strangers::Strangers;
 use crate::updates::{add, rcode};
@@ -14,7 +16,7 @@ use std::collections::VecDeque;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tsig::client::ClientKey;
@@ -51,6 +53,17 @@ const BACK_MAX: Duration = Duration::from_secs(20);
 /// Maximum growth of a node.
 const GROWTH_BYTES_MAX: u64 = 256 << 20;
 
+/// Source addresses of a flood of handshakes, its duration, the pause after each connection to a node, and the most
+/// connections that it keeps open. It must make some connections.
+const FLOOD_ADDRESSES: u32 = 100;
+const FLOOD_TIME: Duration = Duration::from_secs(6);
+const FLOOD_PAUSE: Duration = Duration::from_micros(250);
+const FLOOD_OPEN_MAX: usize = 500;
+const FLOOD_MIN: u32 = 1_000;
+
+/// Datagrams, or connections, that each attacker must send.
+const ATTACKER_MIN: usize = 100;
+
 /// File limit for the connections of all attackers, and other open files.
 const OPEN_FILES: u64 = 10_000;
 
@@ -58,12 +71,15 @@ const OPEN_FILES: u64 = 10_000;
 struct Attackers {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
-    _strangers: Strangers,
+    /// What each thread has sent: datagrams, or connections.
+    sent: Vec<Arc<AtomicUsize>>,
+    strangers: Strangers,
 }
 
 impl Attackers {
     fn start(cluster: &Cluster, weak: &ClientKey, transfer: &ClientKey) -> Self {
-        let mut attackers = Self { stop: Arc::default(), threads: Vec::new(), _strangers: Strangers::start(cluster) };
+        let (threads, sent) = (Vec::new(), Vec::new());
+        let mut attackers = Self { stop: Arc::default(), threads, sent, strangers: Strangers::start(cluster) };
         for id in cluster.ids() {
             let (dns, api) = (cluster.dns(id), cluster.api(id));
             attackers.datagrams(dns, Duration::from_millis(1), forged);
@@ -78,10 +94,26 @@ impl Attackers {
         attackers
     }
 
+    /// The count of a new attacker.
+    fn new_count(&mut self) -> Arc<AtomicUsize> {
+        let count = Arc::<AtomicUsize>::default();
+        self.sent.push(count.clone());
+        count
+    }
+
+    /// Checks that each attacker did something: on busy cores they run last.
+    fn assert_busy(&self) {
+        let sent: Vec<usize> = self.sent.iter().map(|count| count.load(Ordering::Relaxed)).collect();
+        println!("sent by the attackers: {sent:?}, and {} strangers", self.strangers.joins());
+        assert!(sent.iter().all(|count| *count >= ATTACKER_MIN), "{sent:?}");
+        assert!(self.strangers.joins() >= ATTACKER_MIN, "{} strangers", self.strangers.joins());
+    }
+
     /// Sends a datagram after each pause, and ignores responses.
     fn datagrams(&mut self, to: SocketAddr, pause: Duration, make: impl Fn(u32) -> Vec<u8> + Send + 'static) {
-        let stop = self.stop.clone();
+        let (stop, sent) = (self.stop.clone(), self.new_count());
         self.threads.push(std::thread::spawn(move || {
+            give_way_to_nodes();
             let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
             for number in 0.. {
                 if stop.load(Ordering::Relaxed) {
@@ -89,6 +121,7 @@ impl Attackers {
                 }
                 // A full kernel buffer has the same effect as a lost datagram.
                 let _ = socket.send_to(&make(number), to);
+                sent.fetch_add(1, Ordering::Relaxed);
                 std::thread::sleep(pause);
             }
         }));
@@ -97,8 +130,9 @@ impl Attackers {
     /// Holds `each` connections from each of `addresses` addresses, and sends `first_bytes` on each. Reopens closed
     /// connections.
     fn idle_connections(&mut self, to: SocketAddr, addresses: u8, each: usize, first_bytes: &[u8]) {
-        let (stop, first_bytes) = (self.stop.clone(), first_bytes.to_vec());
+        let (stop, sent, first_bytes) = (self.stop.clone(), self.new_count(), first_bytes.to_vec());
         self.threads.push(std::thread::spawn(move || {
+            give_way_to_nodes();
             let mut connections: VecDeque<TcpStream> = VecDeque::new();
             for number in 0.. {
                 if stop.load(Ordering::Relaxed) {
@@ -112,6 +146,7 @@ impl Attackers {
                     let _ = stream.write_all(&first_bytes);
                     connections.push_back(stream);
                 }
+                sent.fetch_add(1, Ordering::Relaxed);
                 std::thread::sleep(Duration::from_millis(5));
             }
         }));
@@ -333,6 +368,7 @@ fn clients_notice_nothing_of_all_attacks_at_once() {
     stop.store(true, Ordering::Relaxed);
     let (sent_count, answered) = queries.join().unwrap();
     let updates = updates.join().unwrap();
+    attackers.assert_busy();
     drop(attackers);
     println!("back after {back:?}, grown by {grown:?} bytes");
     let is_overloaded = judge(&updates, usual, sent_count, answered);
@@ -340,6 +376,80 @@ fn clients_notice_nothing_of_all_attacks_at_once() {
     assert!(grown.iter().all(|grown| *grown <= GROWTH_BYTES_MAX), "{grown:?}");
     if watch.stall("that there is no election, and no update fails or is sent again").is_none() {
         assert_few_failed(&updates, is_overloaded);
+        assert_eq!(cluster.status(leader).unwrap()["term"], term, "there was an election");
+    }
+    cluster.settle();
+    cluster.ids().for_each(|id| nodes.stop(id));
+}
+
+/// A flood of handshakes on the peer port: connections to each node, from many addresses, that send a ClientHello.
+struct HandshakeFlood {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<u32>>,
+}
+
+impl HandshakeFlood {
+    fn start(cluster: &Cluster) -> Self {
+        let stop = Arc::<AtomicBool>::default();
+        let flood = |id| {
+            let (stop, to) = (stop.clone(), peer_address(cluster, id));
+            let hello = HostilePeer::client_hello(id, &cluster.dir.join("ca.pem"));
+            std::thread::spawn(move || {
+                let (mut open, mut count) = (VecDeque::new(), 0);
+                while !stop.load(Ordering::Relaxed) {
+                    let source = Ipv4Addr::new(127, 0, 10, 1 + (count % FLOOD_ADDRESSES) as u8);
+                    count += 1;
+                    if let Ok(mut stream) = tcp_from(source, to) {
+                        let _ = stream.write_all(&hello);
+                        open.push_back(stream);
+                    }
+                    if open.len() > FLOOD_OPEN_MAX {
+                        open.pop_front();
+                    }
+                    std::thread::sleep(FLOOD_PAUSE);
+                }
+                count
+            })
+        };
+        let threads = cluster.ids().map(flood).collect();
+        Self { stop, threads }
+    }
+
+    /// Ends the flood. Returns the number of connections to each node.
+    fn end(self) -> Vec<u32> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    }
+}
+
+#[test]
+fn handshakes_of_strangers_delay_no_heartbeat() {
+    if !may_open(OPEN_FILES) {
+        return;
+    }
+    let (cluster, mut nodes) = cluster_of_nodes("handshakes");
+    let leader = nodes.leader(&cluster);
+    let own = key(&cluster, &["own", "--update", "--zone", "example.test"]);
+    cluster.settle();
+    let term = cluster.status(leader).unwrap()["term"].clone();
+    let (stop, node) = (Arc::<AtomicBool>::default(), cluster.dns(leader % 3 + 1));
+    let watch = StallWatch::start().and_disk(&cluster.dir);
+    let before = update(&own, node, &stop, "before", UPDATES_BEFORE);
+    let flood = HandshakeFlood::start(&cluster);
+    let during = std::thread::spawn({
+        let stop = stop.clone();
+        move || update(&own, node, &stop, "during", usize::MAX)
+    });
+    std::thread::sleep(FLOOD_TIME);
+    stop.store(true, Ordering::Relaxed);
+    let (during, connections) = (during.join().unwrap(), flood.end());
+    let [before_p50, p50] = [&before, &during].map(|updates| updates.took[updates.took.len() / 2]);
+    let p99 = during.took[during.took.len() * 99 / 100];
+    println!("connections {connections:?}; updates: p50 {before_p50:?} before, then {p50:?}, p99 {p99:?}");
+    println!("{} done, {} failed, {} sent again", during.took.len(), during.servfail, during.resent);
+    assert!(connections.iter().all(|count| *count >= FLOOD_MIN), "{connections:?}");
+    if watch.stall("that a flood of handshakes causes no election, and that no update fails").is_none() {
+        assert_few_failed(&during, false);
         assert_eq!(cluster.status(leader).unwrap()["term"], term, "there was an election");
     }
     cluster.settle();

@@ -20,7 +20,7 @@ fn a_node_ignores_user_signals_and_reloads_on_hangup() {
     let mut cluster = Cluster::start("signals", 1, &[]);
     assert_eq!(cluster.end("TERM"), Some(0));
     let mut nodes = Nodes::default();
-    nodes.start_logged(&cluster, 1);
+    nodes.start(&cluster, 1);
     cluster.settle();
     let pid = nodes.pid(1);
     // SIGXFSZ, at the file size limit, must not end the node either: the write returns an error.

@@ -273,7 +273,7 @@ fn refused_joins_fill_no_log() {
     let (cluster, mut nodes) = cluster_of_nodes("stolen-joins");
     nodes.leader(&cluster);
     nodes.stop(1);
-    nodes.start_logged(&cluster, 1);
+    nodes.start(&cluster, 1);
     cluster.settle();
     // Joining is open while a token exists.
     cluster.done(&["cluster", "add"]);

@@ -49,7 +49,7 @@ fn the_old_majority_ends_when_it_comes_back_after_a_recovery() {
         std::fs::remove_file(mark(&cluster, id)).unwrap();
     }
     let mut nodes = Nodes::default();
-    [1, 2].into_iter().for_each(|id| nodes.start_logged(&cluster, id));
+    [1, 2].into_iter().for_each(|id| nodes.start(&cluster, id));
     let key = cluster.client_key();
     wait_for("the old majority to acknowledge an update", || {
         let message = add(&key, "old.example.test.");
@@ -86,7 +86,7 @@ fn the_old_majority_ends_when_it_comes_back_after_a_restore_that_names_an_old_no
         std::fs::remove_file(mark(&cluster, id)).unwrap();
     }
     let mut nodes = Nodes::default();
-    [1, 2].into_iter().for_each(|id| nodes.start_logged(&cluster, id));
+    [1, 2].into_iter().for_each(|id| nodes.start(&cluster, id));
     nodes.leader(&cluster);
     new.start();
     for id in [1, 2] {

@@ -69,7 +69,7 @@ fn an_acknowledged_update_survives_a_lost_sector_and_the_death_of_the_leader() {
 
 fn survives(cluster: &Cluster, nodes: &mut Nodes, owner: &str, message: &[u8]) {
     let [leader, second, third] = acknowledge_and_tear(cluster, nodes, message);
-    nodes.start_logged(cluster, second);
+    nodes.start(cluster, second);
     nodes.start(cluster, third);
     let loss_file = data(cluster, second).with_extension("doubt");
     wait_for("the node to say what it waits for", || {
@@ -98,7 +98,7 @@ fn an_operator_can_give_up_what_only_a_lost_node_had() {
     let (cluster, mut nodes) = cluster_of_nodes("torn-lost");
     let [_, second, third] =
         acknowledge_and_tear(&cluster, &mut nodes, &add(&cluster.client_key(), "torn.example.test."));
-    nodes.start_logged(&cluster, second);
+    nodes.start(&cluster, second);
     nodes.start(&cluster, third);
     wait_for("the node to say what it waits for", || {
         log_of(&cluster, second).contains("Start the named nodes").then_some(())
@@ -119,7 +119,7 @@ fn a_cluster_whose_logs_are_all_torn_comes_back_by_itself() {
     cluster.ids().for_each(|id| nodes.kill(id));
     for id in cluster.ids() {
         lose_last_sector(&cluster, id);
-        nodes.start_logged(&cluster, id);
+        nodes.start(&cluster, id);
     }
     cluster.settle();
     for id in cluster.ids() {

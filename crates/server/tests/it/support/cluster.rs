@@ -17,6 +17,9 @@ use tsig::client::ClientKey;
 /// Time limit of each wait before a test fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
+/// Lines of the log of each node that a failed test prints.
+const LOG_LINES: usize = 30;
+
 /// The program under test.
 pub(crate) const CATAMARAN: &str = env!("CARGO_BIN_EXE_catamaran");
 
@@ -270,18 +273,24 @@ pub(crate) fn text(output: &Output) -> String {
     [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy).concat()
 }
 
+impl Cluster {
+    /// Prints the end of the log that a node wrote, run by the test or by `up`.
+    fn print_end_of_log(&self, id: u64) {
+        let log = ["stderr", "node.log"].map(|file| self.dir.join(format!("node-{id}/{file}")));
+        let Some(log) = log.iter().find_map(|path| std::fs::read_to_string(path).ok()) else { return };
+        let tail: Vec<&str> = log.lines().rev().take(LOG_LINES).collect();
+        eprintln!("--- the end of the log of node {id}");
+        tail.iter().rev().for_each(|line| eprintln!("{line}"));
+    }
+}
+
 impl Drop for Cluster {
     fn drop(&mut self) {
         if self.up.is_some() {
             self.end("TERM");
         }
         if std::thread::panicking() {
-            for id in self.ids() {
-                let log = std::fs::read_to_string(self.dir.join(format!("node-{id}/node.log"))).unwrap_or_default();
-                let tail: Vec<&str> = log.lines().rev().take(15).collect();
-                eprintln!("--- the end of the log of node {id}");
-                tail.iter().rev().for_each(|line| eprintln!("{line}"));
-            }
+            self.ids().for_each(|id| self.print_end_of_log(id));
         }
         let _ = std::fs::remove_dir_all(&self.dir);
     }

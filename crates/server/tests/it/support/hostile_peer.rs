@@ -92,6 +92,19 @@ impl HostilePeer {
 
     /// The same over an open connection to node `to`; the file `ca` has its CAs.
     pub(crate) fn over(stream: TcpStream, to: u64, ca: &Path, identity: Option<&Identity>) -> io::Result<Self> {
+        stream.set_read_timeout(Some(ANSWER))?;
+        stream.set_write_timeout(Some(ANSWER))?;
+        Ok(Self(StreamOwned::new(Self::client(to, ca, identity), stream)))
+    }
+
+    /// The first message of a handshake with node `to`. It can be sent many times, and costs the node a signature.
+    pub(crate) fn client_hello(to: u64, ca: &Path) -> Vec<u8> {
+        let mut hello = Vec::new();
+        Self::client(to, ca, None).write_tls(&mut hello).unwrap();
+        hello
+    }
+
+    fn client(to: u64, ca: &Path, identity: Option<&Identity>) -> ClientConnection {
         let mut roots = RootCertStore::empty();
         for root in CertificateDer::pem_file_iter(ca).unwrap() {
             roots.add(root.unwrap()).unwrap();
@@ -105,10 +118,7 @@ impl HostilePeer {
             None => builder.with_no_client_auth(),
         };
         let name = format!("node-{to}.catamaran.internal").try_into().unwrap();
-        let tls = ClientConnection::new(Arc::new(client), name).unwrap();
-        stream.set_read_timeout(Some(ANSWER))?;
-        stream.set_write_timeout(Some(ANSWER))?;
-        Ok(Self(StreamOwned::new(tls, stream)))
+        ClientConnection::new(Arc::new(client), name).unwrap()
     }
 
     /// Sends the greeting: kind, and for a channel also sender and receiver.

@@ -16,6 +16,7 @@ pub(crate) mod open_files;
 pub(crate) mod peers;
 pub(crate) mod pipeline;
 pub(crate) mod ports;
+pub(crate) mod priority;
 pub(crate) mod relay;
 pub(crate) mod restored;
 pub(crate) mod rss;

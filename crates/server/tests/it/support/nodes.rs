@@ -28,8 +28,9 @@ impl Nodes {
         nodes
     }
 
+    /// Starts a node. Its log is in [`log_of`].
     pub(crate) fn start(&mut self, cluster: &Cluster, id: u64) {
-        self.start_with(id, &config(cluster, id));
+        self.start_command(cluster, id, serve(&config(cluster, id)));
     }
 
     pub(crate) fn start_with(&mut self, id: u64, config: &Path) {
@@ -45,16 +46,10 @@ impl Nodes {
 
     /// Like [`Nodes::start`], with another build.
     pub(crate) fn start_program(&mut self, cluster: &Cluster, id: u64, program: &Path) {
-        let child = serve_program(program, &config(cluster, id)).stderr(Stdio::null()).spawn().unwrap();
-        assert!(self.0.insert(id, child).is_none(), "node {id} runs already");
+        self.start_command(cluster, id, serve_program(program, &config(cluster, id)));
     }
 
-    /// Like [`Nodes::start`], with its log in [`log_of`].
-    pub(crate) fn start_logged(&mut self, cluster: &Cluster, id: u64) {
-        self.start_command(cluster, id, serve(&config(cluster, id)));
-    }
-
-    /// Like [`Nodes::start_logged`]. The node panics when it applies an update that adds a record with this text in its
+    /// Like [`Nodes::start`]. The node panics when it applies an update that adds a record with this text in its
     /// owner name.
     pub(crate) fn start_to_panic(&mut self, cluster: &Cluster, id: u64, label: &str) {
         let mut command = serve(&config(cluster, id));
@@ -62,14 +57,14 @@ impl Nodes {
         self.start_command(cluster, id, command);
     }
 
-    /// Like [`Nodes::start_logged`], with more arguments.
+    /// Like [`Nodes::start`], with more arguments.
     pub(crate) fn start_with_arguments(&mut self, cluster: &Cluster, id: u64, arguments: &[String]) {
         let mut command = serve(&config(cluster, id));
         command.args(arguments);
         self.start_command(cluster, id, command);
     }
 
-    /// Like [`Nodes::start_logged`], with another file mounted over `/etc/hosts`. Needs root.
+    /// Like [`Nodes::start`], with another file mounted over `/etc/hosts`. Needs root.
     pub(crate) fn start_with_hosts(&mut self, cluster: &Cluster, id: u64, hosts: &Path) {
         let mut command = Command::new("unshare");
         let script = "mount --bind \"$1\" /etc/hosts && exec \"$2\" serve --config \"$3\"";

@@ -3,6 +3,7 @@
 use super::cluster::{Cluster, PATIENCE};
 use super::dns::tcp_from;
 use super::hostile_peer::{HostilePeer, JOIN, peer_address};
+use super::priority::give_way_to_nodes;
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -35,6 +36,7 @@ impl Strangers {
                 let (stop, joins) = (strangers.stop.clone(), strangers.joins.clone());
                 let until = Instant::now() + 2 * PATIENCE;
                 let attack = move || {
+                    give_way_to_nodes();
                     let (mut silent, mut joining) = (VecDeque::new(), VecDeque::new());
                     while !stop.load(Ordering::Relaxed) && Instant::now() < until {
                         std::thread::sleep(Duration::from_millis(if source == TALKING { 1 } else { 25 }));
