@@ -11,7 +11,7 @@ use super::join::JoinHandler;
 use super::member_connections::{MemberConnection, MemberConnections};
 use super::pending::{Pending, PendingSlot};
 use super::repair::RepairHandler;
-use super::{ChannelRuntimes, PeerCounters, PeerEvents, announce, channel_byte, keepalive, member_check, move_here};
+use super::{ChannelRuntimes, PeerCounters, PeerEvents, announce, channel_byte, keepalive, member_check};
 use crate::limits::{
     JOINS_MAX, MEMBER_CHECKS_MAX, PEER_FRAME_BYTES_MAX, PEER_HANDSHAKE_MS, PEER_HANDSHAKES_BURST,
     PEER_HANDSHAKES_PER_SECOND, PEER_INBOUND_BYTES_MAX,
@@ -138,8 +138,7 @@ impl<E: PeerEvents> Acceptor<E> {
         pending.set_task(ticket, task.abort_handle());
     }
 
-    async fn serve(self: &Arc<Self>, mut stream: TcpStream, slot: PendingSlot) -> io::Result<()> {
-        move_here(&mut stream)?;
+    async fn serve(self: &Arc<Self>, stream: TcpStream, slot: PendingSlot) -> io::Result<()> {
         let deadline = Instant::now() + Duration::from_millis(PEER_HANDSHAKE_MS);
         let Greeted { mut stream, greeting, identity } = timeout_at(deadline, self.greet(stream)).await??;
         let handlers = || self.handlers.as_ref().ok_or(io::ErrorKind::Unsupported);
@@ -153,10 +152,7 @@ impl<E: PeerEvents> Acceptor<E> {
                 let handler = self.repairs.as_ref().ok_or(io::ErrorKind::Unsupported)?;
                 drop(slot);
                 let (handler, admission) = (handler.clone(), self.admission.clone());
-                let serve = async move {
-                    move_here(stream.get_mut().0)?;
-                    handler.serve(&mut stream, &admission, &identity).await
-                };
+                let serve = async move { handler.serve(&mut stream, &admission, &identity).await };
                 return self.runtimes.bulk.spawn(serve).await.map_err(io::Error::other)?;
             }
             Greeting::DataKey | Greeting::MemberCheck | Greeting::Announce | Greeting::Supersede => {
@@ -168,11 +164,7 @@ impl<E: PeerEvents> Acceptor<E> {
         timeout_at(deadline, self.admit(&mut stream, hello, &identity)).await??;
         drop(slot);
         let slot = self.members.enter(hello.from, hello.channel);
-        let this = self.clone();
-        let read = async move {
-            move_here(stream.get_mut().0)?;
-            this.read_member(stream, hello, identity, slot).await
-        };
+        let read = self.clone().read_member(stream, hello, identity, slot);
         self.runtimes.of(hello.channel).spawn(read).await.map_err(io::Error::other)?
     }
 

@@ -178,7 +178,7 @@ mod tests {
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
     }
 
-    fn both(runtime: &Runtime) -> ChannelRuntimes {
+    fn on(runtime: &Runtime) -> ChannelRuntimes {
         let handle = runtime.handle().clone();
         ChannelRuntimes { quick: handle.clone(), bulk: handle.clone(), strangers: handle }
     }
@@ -193,29 +193,47 @@ mod tests {
 
     /// The admission of nodes that have just joined: they know each other from their configuration.
     fn admission(events: &Events) -> Admission {
-        let members = [1, 2, 3].map(|id| Member { id, address: format!("127.0.0.1:{id}") });
+        admission_of(events, "127.0.0.1")
+    }
+
+    /// The same, with another address of all nodes.
+    fn admission_of(events: &Events, host: &str) -> Admission {
+        let members = [1, 2, 3].map(|id| Member { id, address: format!("{host}:{id}") });
         Admission::new(events.membership(), events.trust(), members.to_vec(), Arc::default())
     }
 
     /// The sending side of node 1.
     fn links(tls: Arc<CurrentTls>, runtime: &Runtime, send: StdSender<Event>) -> Links<Events> {
         let events = Arc::new(Events::new(send));
-        Links::new(1, 5, tls, admission(&events), both(runtime), events, Arc::default())
+        Links::new(1, 5, tls, admission(&events), on(runtime), events, Arc::default())
     }
 
     /// Node `id` accepting on a free port.
     fn accept(tls: &Arc<CurrentTls>, id: NodeId, boot_id: u64, port: u16) -> (Runtime, u16, Receiver<Event>) {
         let runtime = runtime();
+        let (port, receive) = accept_on(tls, id, boot_id, (port, "127.0.0.1"), &runtime, on(&runtime));
+        (runtime, port, receive)
+    }
+
+    /// Node `id` accepting on a port (0: a free one), which knows all nodes under the address `host`.
+    fn accept_on(
+        tls: &Arc<CurrentTls>,
+        id: NodeId,
+        boot_id: u64,
+        (port, host): (u16, &str),
+        runtime: &Runtime,
+        runtimes: ChannelRuntimes,
+    ) -> (u16, Receiver<Event>) {
         let (send, receive) = channel();
         let listener =
             crate::listen::sockets::tcp(([127, 0, 0, 1], port).into(), crate::listen::sockets::Sharing::Alone).unwrap();
         let port = listener.local_addr().unwrap().port();
         let events = Arc::new(Events::new(send));
-        let admission = admission(&events);
+        let admission = admission_of(&events, host);
         let welcome = Welcome { id, boot_id };
-        let acceptor = Acceptor::new(tls.clone(), welcome, events, Arc::default(), admission, None, both(&runtime));
+        let acceptor = Acceptor::new(tls.clone(), welcome, events, Arc::default(), admission, None, runtimes);
         runtime.spawn(async move { acceptor.run(tokio::net::TcpListener::from_std(listener).unwrap()).await });
-        (runtime, port, receive)
+        (port, receive)
     }
 
     fn next(events: &Receiver<Event>) -> Event {
@@ -280,6 +298,36 @@ mod tests {
         let arrived = arrives(&mut links, b"meanwhile", 5_000);
         drop(go_on);
         assert!(arrived);
+    }
+
+    #[test]
+    fn a_member_with_an_unknown_address_leaves_the_thread_of_strangers_when_it_is_admitted() {
+        let dir = process::testing::test_dir("links-stranger");
+        let (one, two) = (tls(dir.path(), 1), tls(dir.path(), 2));
+        let (server, strangers, client) = (runtime(), runtime(), runtime());
+        let runtimes = ChannelRuntimes { strangers: strangers.handle().clone(), ..on(&server) };
+        let (port, inbound) = accept_on(&two, 2, 77, (0, "192.0.2.1"), &server, runtimes);
+        let (send, events) = channel();
+        let mut links = links(one, &client, send);
+        links.set_members(&[Member { id: 2, address: format!("127.0.0.1:{port}") }], &Membership::default());
+        assert_eq!(next(&events), Event::Connected(2, 77));
+        let arrives = |links: &mut Links<Events>, channel: Channel| {
+            links.send(2, channel, vec![super::super::channel_byte(channel)]);
+            links.flush();
+            inbound.recv_timeout(Duration::from_millis(100)).is_ok()
+        };
+        let channels = [Channel::Heartbeat, Channel::Normal, Channel::Bulk];
+        for channel in channels {
+            assert!((0..100).any(|_| arrives(&mut links, channel)), "{channel:?}");
+        }
+        // Block the only thread of the handshakes.
+        let (go_on, wait) = channel::<()>();
+        let (blocked, is_blocked) = channel();
+        strangers.spawn(async move { blocked.send(()).map(|()| wait.recv().ok()) });
+        is_blocked.recv_timeout(Duration::from_secs(10)).unwrap();
+        let arrived = channels.map(|channel| (0..100).any(|_| arrives(&mut links, channel)));
+        drop(go_on);
+        assert_eq!(arrived, [true; 3]);
     }
 
     #[test]

@@ -26,10 +26,7 @@ pub(crate) mod supersede;
 use crate::metrics::Counter;
 use replica::Trust;
 use replica::io::{Channel, Member, Membership, NodeId};
-use std::io;
-use std::os::fd::AsFd;
 use std::sync::Arc;
-use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -71,14 +68,6 @@ impl ChannelRuntimes {
             Channel::Bulk => &self.bulk,
         }
     }
-}
-
-/// Moves a connection to the runtime of the calling task, which then waits for its bytes.
-fn move_here(stream: &mut TcpStream) -> io::Result<()> {
-    // The second descriptor of the socket is registered with this runtime; the first one is closed.
-    let same = std::net::TcpStream::from(stream.as_fd().try_clone_to_owned()?);
-    *stream = TcpStream::from_std(same)?;
-    Ok(())
 }
 
 /// Counters of the connections.
