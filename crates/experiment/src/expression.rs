@@ -25,6 +25,33 @@ pub(crate) struct Selector {
     pub(crate) parameters: Vec<(String, String)>,
 }
 
+impl Selector {
+    /// Checks that this selects one cell of each repeat: it names each parameter at most once, and all that have
+    /// several values.
+    ///
+    /// # Errors
+    /// It selects more than one cell, or names a parameter twice. The error names the column.
+    pub(crate) fn check_one_cell<'p>(
+        &self,
+        parameters: impl Iterator<Item = (&'p str, Vec<&'p str>)>,
+    ) -> Result<(), String> {
+        let name = |what: &str| format!("column {}: {}: {what}", self.column, self.figure);
+        let count = |parameter: &str| self.parameters.iter().filter(|(named, _)| named == parameter).count();
+        let mut open = Vec::new();
+        for (parameter, values) in parameters {
+            match count(parameter) {
+                0 if values.len() > 1 => open.push(format!("{parameter} ({})", values.join(", "))),
+                0 | 1 => {}
+                _ => return Err(name(&format!("the parameter `{parameter}` is named twice; remove one"))),
+            }
+        }
+        match open.is_empty() {
+            true => Ok(()),
+            false => Err(name(&format!("selects more than one cell; also name {}", open.join(" and ")))),
+        }
+    }
+}
+
 /// Whether two values are the same text or the same number.
 pub(crate) fn is_same(one: &str, other: &str) -> bool {
     let number = |text: &str| text.parse::<f64>().ok();

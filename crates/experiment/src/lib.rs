@@ -10,8 +10,9 @@
 #![forbid(unsafe_code)]
 
 pub mod limits;
-// The expressions of claims.
+// The expressions of claims, and their wanted ranges.
 mod expression;
+mod want;
 // What to measure, and where.
 pub mod definition;
 mod hierarchy_programs;

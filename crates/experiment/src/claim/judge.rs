@@ -3,10 +3,10 @@
 use super::interval::Interval;
 use super::number;
 use super::selection::{Selection, cell_name, figure, select};
-use super::want::{Position, Want};
 use crate::definition::{Claim, Experiment};
 use crate::expression::Expression;
 use crate::results::CellResult;
+use crate::want::{Position, Want};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -189,8 +189,8 @@ fn list(expression: &Expression, figures: &[f64]) -> String {
 
 fn verdict(want: &Want, claim: &Claim, interval: &Interval) -> (Verdict, Vec<String>) {
     let reason = |position: &str| vec![format!("{} is {position} {}", interval.text(), claim.want.trim())];
-    match want.position(interval) {
-        Position::Inside if claim.paper.is_some_and(|paper| want.is_beyond(interval, paper)) => {
+    match want.position(interval.low, interval.high) {
+        Position::Inside if claim.paper.is_some_and(|paper| want.is_beyond(interval.low, interval.high, paper)) => {
             (Verdict::Ahead, Vec::new())
         }
         Position::Inside => (Verdict::Holds, Vec::new()),

@@ -15,8 +15,6 @@
 //! - If one repeat is missing, failed or INVALID, the claim is "not measured". Ignoring that repeat would favor the
 //!   better results.
 
-// The wanted range.
-mod want;
 // One value per repeat.
 mod selection;
 // The verdict.

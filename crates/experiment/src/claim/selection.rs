@@ -31,19 +31,8 @@ pub(super) fn select(selector: &Selector, experiment: &Experiment) -> Result<Sel
             let known = if known.is_empty() { "there are none".to_owned() } else { known.join(", ") };
             return Err(name(&format!("there is no parameter `{parameter}`; parameters: {known}")));
         }
-        if selector.parameters.iter().filter(|(other, _)| other == parameter).count() > 1 {
-            return Err(name(&format!("the parameter `{parameter}` is named twice; remove one")));
-        }
     }
-    let is_open = |parameter: &String| !selector.parameters.iter().any(|(named, _)| named == parameter);
-    let open: Vec<_> = matrix.iter().filter(|(name, values)| values.len() > 1 && is_open(name)).collect();
-    if !open.is_empty() {
-        let values = |values: &[crate::definition::Value]| {
-            values.iter().map(|value| value.0.as_str()).collect::<Vec<_>>().join(", ")
-        };
-        let open: Vec<_> = open.iter().map(|(name, all)| format!("{name} ({})", values(all))).collect();
-        return Err(name(&format!("selects more than one cell; also name {}", open.join(" and "))));
-    }
+    selector.check_one_cell(experiment.parameters())?;
     let mut cell = BTreeMap::new();
     for (parameter, values) in matrix {
         let wanted = selector.parameters.iter().find(|(named, _)| named == parameter).map(|(_, value)| value.as_str());

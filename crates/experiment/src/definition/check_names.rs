@@ -4,6 +4,7 @@ use super::problem::{Problem, hint};
 use super::variables::{FOLDER, SERVER_VARIABLES, names};
 use super::{Experiment, Override, Value};
 use crate::expression;
+use crate::want::Want;
 use std::collections::BTreeMap;
 
 /// Checks all names.
@@ -229,6 +230,7 @@ fn check_claims(experiment: &Experiment) -> Result<(), Problem> {
         for (name, value) in selected {
             check_selector(experiment, &name, &value).map_err(problem)?;
         }
+        Want::parse(&claim.want).map_err(|text| Problem::new(&["claim", &index.to_string(), "want"], text))?;
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use super::problem::{Problem, hint};
 use super::variables::{FOLDER, SERVER_VARIABLES, substitute};
 use super::{Event, Experiment, Load, Node, Resolved, Server, addresses, command};
+use crate::expression::Expression;
 use crate::limits::{CELL_SECONDS_MAX, CELLS_MAX, CORES_MAX, CPU_CORES_MIN, NODES_MAX};
 use measure::Transport;
 use std::collections::BTreeMap;
@@ -30,6 +31,12 @@ pub(super) fn check_values(experiment: &Experiment) -> Result<(), Problem> {
     if count > CELLS_MAX {
         let text = format!("the experiment has {count} cells; at most {CELLS_MAX} are possible: use fewer values");
         return Err(Problem::new(&["matrix"], text));
+    }
+    for (index, claim) in experiment.claims.iter().enumerate() {
+        let expression = Expression::parse(&claim.value);
+        let mut selectors = expression.iter().flat_map(|expression| &expression.selectors);
+        let checked = selectors.try_for_each(|selector| selector.check_one_cell(experiment.parameters()));
+        checked.map_err(|text| Problem::new(&["claim", &index.to_string(), "value"], text))?;
     }
     // Placeholders for values that are only known when the cell runs.
     let mut late = BTreeMap::from([(FOLDER.to_owned(), "/folder".to_owned())]);

@@ -10,6 +10,11 @@ impl Experiment {
         self.matrix.values().map(Vec::len).fold(self.repeats as usize, usize::saturating_mul)
     }
 
+    /// The parameters, each with its values.
+    pub(crate) fn parameters(&self) -> impl Iterator<Item = (&str, Vec<&str>)> {
+        self.matrix.iter().map(|(name, values)| (name.as_str(), values.iter().map(|value| value.0.as_str()).collect()))
+    }
+
     /// All combinations of the values of the parameters. The last parameter changes fastest.
     #[must_use]
     pub fn combinations(&self) -> Vec<BTreeMap<String, String>> {

@@ -1,10 +1,8 @@
 //! The wanted range of a claim.
 
-use super::Interval;
-
 /// The wanted range.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Want {
+pub(crate) struct Want {
     low: Option<Limit>,
     high: Option<Limit>,
 }
@@ -18,7 +16,7 @@ struct Limit {
 
 /// Where an interval is relative to the range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Position {
+pub(crate) enum Position {
     Inside,
     /// All of it is below the range.
     Below,
@@ -30,7 +28,7 @@ pub(super) enum Position {
 
 impl Want {
     /// Parses `>= x`, `<= x`, `> x`, `< x` or `a..b`.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let wrong = || format!("`{text}` is not a range; write `>= x`, `<= x`, `> x`, `< x` or `a..b`");
         let number = |text: &str| text.trim().parse().ok().filter(|number: &f64| number.is_finite()).ok_or_else(wrong);
         let limit = |text: &str, is_inclusive| number(text).map(|at| Some(Limit { at, is_inclusive }));
@@ -50,24 +48,26 @@ impl Want {
         Ok(Self { low: limit(from, true)?, high: limit(to, true)? })
     }
 
-    pub(super) fn position(&self, interval: &Interval) -> Position {
+    /// Where the interval from `low` to `high` is.
+    pub(crate) fn position(&self, low: f64, high: f64) -> Position {
         let is_above_low =
             |value: f64| self.low.is_none_or(|low| value > low.at || (low.is_inclusive && value == low.at));
         let is_below_high =
             |value: f64| self.high.is_none_or(|high| value < high.at || (high.is_inclusive && value == high.at));
-        match interval {
-            Interval { high, .. } if !is_above_low(*high) => Position::Below,
-            Interval { low, .. } if !is_below_high(*low) => Position::Above,
-            Interval { low, high, .. } if is_above_low(*low) && is_below_high(*high) => Position::Inside,
+        match (low, high) {
+            (_, high) if !is_above_low(high) => Position::Below,
+            (low, _) if !is_below_high(low) => Position::Above,
+            (low, high) if is_above_low(low) && is_below_high(high) => Position::Inside,
             _ => Position::Straddles,
         }
     }
 
-    /// Whether the whole interval is better than this value. A range with two limits has no better side.
-    pub(super) fn is_beyond(&self, interval: &Interval, value: f64) -> bool {
+    /// Whether the whole interval from `low` to `high` is better than this value. A range with two limits has no better
+    /// side.
+    pub(crate) fn is_beyond(&self, low: f64, high: f64, value: f64) -> bool {
         match (self.low, self.high) {
-            (Some(_), None) => interval.low > value,
-            (None, Some(_)) => interval.high < value,
+            (Some(_), None) => low > value,
+            (None, Some(_)) => high < value,
             _ => false,
         }
     }
