@@ -18,7 +18,7 @@ const LABORATORY_PER_CORE: usize = 6;
 
 /// Tests of real nodes that measure rates or delays, stop nodes for less than an election takes, or wait for work of
 /// the lowest priority. They run one by one, after all others.
-const MEASURING: [&str; 13] = [
+const MEASURING: [&str; 15] = [
     "all_live::a_record_is_on_every_node_as_soon_as_its_update_is_acknowledged",
     "damaged_disks::a_scrub_finds_damage_while_the_node_runs_and_a_restart_repairs_it",
     "encrypted::floods::floods_slow_no_other_client",
@@ -28,6 +28,8 @@ const MEASURING: [&str; 13] = [
     "full_disk::all_nodes_answer_on_full_disks_and_take_updates_again_when_there_is_room",
     "full_queue::a_flooding_key_leaves_room_in_the_queue_for_others",
     "full_queue::a_full_node_executes_accepted_updates_and_no_refused_ones",
+    "owner_memory::a_large_name_of_a_zone_file_is_deleted_at_a_bounded_cost",
+    "owner_memory::a_name_that_one_key_fills_and_changes_costs_little_memory",
     "siege::clients_notice_nothing_of_all_attacks_at_once",
     "siege::handshakes_of_strangers_delay_no_heartbeat",
     "spoofed_addresses::each_prefix_is_limited_however_many_addresses_a_flood_uses",

@@ -76,8 +76,8 @@ fn what_cannot_run_is_refused_before_the_first_cell() {
     for (from, to, expected) in [
         ("kind =", "kinds =", "echo.toml:9: unknown key `kinds`; did you mean `kind`?"),
         ("\"echo\"", "\"ecko\"", "echo.toml:9: there is no kind of server `ecko`; did you mean `echo`?"),
-        ("[in_flight=1]", "", "cannot judge the claim \"It answers\""),
-        (">= 2", "about 2", "cannot judge the claim \"It answers\""),
+        ("[in_flight=1]", "", "echo.toml:16: column 1: answered: selects more than one cell"),
+        (">= 2", "about 2", "echo.toml:17: `about 2` is not a range"),
     ] {
         std::fs::write(folder.path().join("echo.toml"), DEFINITION.replacen(from, to, 1)).unwrap();
         let (code, out, error) = experiment(folder.path(), &["run", "echo.toml"]);

@@ -5,7 +5,7 @@
 //!   tcp-N        connections (TCP, TLS, HTTPS, QUIC), one runtime for each core
 //!   update-N     authenticate and sign
 //!   external-N   query the daemons of `external` rules
-//!   transfers    starts a thread for each zone transfer
+//!   transfers    gives each zone transfer to a thread
 //!   replica      runs the replica: raft, zones; one tick every 10 ms
 //!   log          writes and fsyncs the log; updates wait for it
 //!   bulk         writes checkpoints

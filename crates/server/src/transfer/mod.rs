@@ -7,6 +7,8 @@
 mod budget;
 // Slots for running transfers.
 mod slots;
+// Their threads.
+mod threads;
 
 use crate::answer::context::Service;
 use crate::answer::counters::{Refusal, Refused};
@@ -17,7 +19,6 @@ use crate::published::readers::Zones;
 use crate::published::rights::Rights;
 use crate::published::serving::ServingNow;
 use crate::sys::clock::now_s;
-use crate::sys::priority::give_way_to_all;
 use crate::update_queue::fair_quota::network;
 pub(crate) use budget::Transfers;
 use budget::{AbortReason, TransferBudget};
@@ -26,8 +27,8 @@ use process::log_limit::untrusted;
 use replica::io::{Right, Serving};
 use slots::Slot;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
+pub(crate) use threads::{QueuedTransfer, start_transfers};
 use tokio::sync::mpsc::Sender;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tsig::{SequenceSigner, Signer, Verified};
@@ -164,20 +165,6 @@ impl From<AbortReason> for TransferError {
     }
 }
 
-/// An admitted transfer, and the version of the zones that it will send.
-pub(crate) type QueuedTransfer = (Job, oneshot::Receiver<Frozen>);
-
-/// Starts transfers until all senders are gone.
-///
-/// To start a thread, the kernel changes the memory map of the process. It may have to wait for this until a thread of
-/// low priority, which uses the map, runs again. On busy cores that took up to a second, so neither the replica nor an
-/// update thread may start transfers.
-pub(crate) fn start_transfers(queue: &Receiver<QueuedTransfer>) {
-    for (job, frozen) in queue {
-        job.start(frozen);
-    }
-}
-
 /// An admitted transfer.
 pub(crate) struct Job {
     service: Arc<Service>,
@@ -202,26 +189,21 @@ impl Job {
         Self { service, head, transfer, signer: signer.into(), reply, budget, running }
     }
 
-    /// Starts a thread for it, because a large zone or a slow client takes long.
-    fn start(self, frozen: oneshot::Receiver<Frozen>) {
-        let reply = self.reply.clone();
-        let work = move || {
-            // A transfer can wait; queries cannot.
-            give_way_to_all();
-            match frozen.blocking_recv() {
-                Ok(frozen) => self.run(&frozen),
-                // The node is ending.
-                Err(_) => self.reply.give_up(),
-            }
-        };
-        let spawned = std::thread::Builder::new().name("transfer".into()).spawn(work);
-        if let Err(error) = spawned {
-            process::error_limited!(%error, "cannot start a thread for a transfer");
-            reply.give_up();
+    /// Sends the zone, once its version is known.
+    fn run(self, frozen: oneshot::Receiver<Frozen>) {
+        match frozen.blocking_recv() {
+            Ok(frozen) => self.send_zone(&frozen),
+            // The node is ending.
+            Err(_) => self.give_up(),
         }
     }
 
-    fn run(mut self, frozen: &Frozen) {
+    /// Closes the connection of the client.
+    fn give_up(self) {
+        self.reply.give_up();
+    }
+
+    fn send_zone(mut self, frozen: &Frozen) {
         let Reply::Stream { connection, .. } = self.reply.clone() else { return self.reply.give_up() };
         let set = frozen.set();
         let sent = match set.zone(&self.transfer.zone) {

@@ -26,7 +26,7 @@ const AGAIN: usize = 64;
 const IDLE: i64 = 5;
 
 /// The name, the nice value and the scheduling policy of each thread (proc(5): fields 19 and 41 of `stat`).
-fn threads(pid: u32) -> Vec<(String, i64, i64)> {
+pub(crate) fn threads(pid: u32) -> Vec<(String, i64, i64)> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
     // Skips a thread that has ended meanwhile.
     let stats = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("stat")).ok());
@@ -50,7 +50,7 @@ fn packet_workers_have_a_lower_priority_than_the_replica() {
         let answers = lower.iter().any(|start| name.starts_with(start));
         lowered += usize::from(answers);
         // API threads that read zone files also have the idle policy.
-        let is_idle = ["idle", "scrub"].contains(&name.as_str());
+        let is_idle = ["idle", "scrub", "transfer"].contains(&name.as_str());
         assert!((*policy == IDLE) == is_idle || name == "api", "{name}: {threads:?}");
         let wanted = match name.as_str() {
             "api" | "peers-strangers" => 10,

@@ -1,6 +1,7 @@
 //! Secondaries that transfer a zone slowly while it changes. The memory that they use is bounded, and they leave room
 //! for others.
 
+use crate::packets::threads;
 use crate::support::cluster::{Cluster, Scratch, key_of, wait_for};
 use crate::support::dns::{Transport, exchange, framed};
 use crate::support::http;
@@ -198,4 +199,17 @@ fn a_client_with_all_transfers_of_a_key_loses_one_to_another_client() {
     let _other = begin(&cluster, slow_socket(&cluster, Ipv4Addr::new(127, 0, 9, 1)));
     wait_for("the end of one", || (given_up(&cluster, "evicted") == 1).then_some(()));
     wait_for("a slot", || (cluster.metric(1, "catamaran_transfers_running") == SLOTS).then_some(()));
+}
+
+#[test]
+fn a_thread_serves_one_transfer_after_the_other() {
+    let cluster = start("transfer-threads", &[]);
+    for _ in 0..4 {
+        take_whole(begin(&cluster, TcpStream::connect(cluster.dns(1)).unwrap()));
+        wait_for("its end", || (cluster.metric(1, "catamaran_transfers_running") == 0).then_some(()));
+    }
+    let threads = threads(cluster.pid(1).unwrap());
+    let count = threads.iter().filter(|(name, ..)| name == "transfer").count();
+    // The last one may not be idle yet when the next transfer begins.
+    assert!((1..=2).contains(&count), "{threads:?}");
 }
