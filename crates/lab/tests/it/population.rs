@@ -17,6 +17,8 @@ use std::time::Duration;
 use testbed::echo::{Echo, EchoPlan, Fault};
 use trace::Transport as TraceTransport;
 
+/// Smallest part of a core with which the load counts as undisturbed.
+const CORE_SHARE_MIN: f64 = 0.8;
 /// A timeout that no answer takes on a busy machine.
 const PATIENT: Duration = Duration::from_secs(10);
 
@@ -445,9 +447,15 @@ connections = {{ reuse = 0.0 }}
         // If new handshakes begin all the time, they wait for 1,400 to 3,100 on an idle machine.
         let handshakes = worker.handshake_wait.as_secs_f64() * connections.opened as f64 / worker.wall.as_secs_f64();
         assert!(handshakes < 1_100.0, "{transport}: {handshakes} {worker:?}");
-        // Many handshakes may fail if other programs slow down the server.
         let (opened, failed) = (connections.opened, connections.failed);
-        assert!(opened > 50 && failed <= opened / 2, "{transport}: {opened} opened, {failed} failed, {worker:?}");
+        assert!(opened > 50, "{transport}: {opened} opened, {worker:?}");
+        // Other programs slow down the server as much as this thread, and then more handshakes fail.
+        let core_share = worker.cpu.as_secs_f64() / worker.wall.as_secs_f64();
+        if core_share < CORE_SHARE_MIN {
+            skip::platform(format_args!("failed handshakes: the thread had {core_share:.2} of a core"));
+        } else {
+            assert!(failed <= opened / 5, "{transport}: {opened} opened, {failed} failed, {worker:?}");
+        }
         // Queries that could not be sent in time count as send lag.
         assert!(outcome.total.send_lag.value_at_quantile(0.99) > 1_000_000, "{transport}");
     }

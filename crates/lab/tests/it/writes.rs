@@ -6,6 +6,7 @@ use compare::updates::{KINDS, generate, start_all};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
+use testbed::Kind;
 use wire::name::Name;
 
 /// The key of `start_all`.
@@ -36,7 +37,7 @@ fn updates_are_acknowledged_and_seen() {
         let servers = start_all(&[kind], &folder, &[(apex.clone(), generate::zone(&apex, 0))]).unwrap();
         let server = servers[0].address.to_string();
         let _alone = engine_alone();
-        generated_updates_and_freshness(&server, &folder);
+        generated_updates_and_freshness(kind, &server, &folder);
         updates_of_a_file(&server, &folder);
         refused_freshness(&server, &folder);
         drop(servers);
@@ -44,7 +45,7 @@ fn updates_are_acknowledged_and_seen() {
     let _cleared = std::fs::remove_dir_all(&folder);
 }
 
-fn generated_updates_and_freshness(server: &str, folder: &Path) {
+fn generated_updates_and_freshness(kind: Kind, server: &str, folder: &Path) {
     let run = folder.join("run");
     let (_, text) = catlab(&[
         &["load", "--quiet", "--server", server, "--rate", "100", "--duration", "2s"][..],
@@ -56,8 +57,9 @@ fn generated_updates_and_freshness(server: &str, folder: &Path) {
     assert_eq!((&summary["sent"], &summary["rcodes"]["NOERROR"]), (&200.into(), &200.into()), "{text}");
     let freshness = json(&run.join("freshness.json"));
     let sent = freshness["sent"].as_u64().unwrap();
-    // On a busy machine, each acknowledgement may take a second.
-    assert!(sent > 0 && freshness["acknowledged"] == sent, "{freshness}");
+    // Knot acknowledges some updates a second late, and the probe waits for each.
+    let min = if kind == Kind::Knot { 1 } else { 10 };
+    assert!(sent >= min && freshness["acknowledged"] == sent, "{freshness}");
     assert_eq!(freshness["servers"][0]["unseen"], 0, "{freshness}");
     let lines = std::fs::read_to_string(run.join("freshness.jsonl")).unwrap();
     assert_eq!(lines.lines().count() as u64, sent);

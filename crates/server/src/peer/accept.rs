@@ -127,8 +127,8 @@ impl<E: PeerEvents> Acceptor<E> {
         // A member has its own share, independent of other hosts in its network.
         let client = if is_of_member { address } else { client_of(address) };
         let (pending, slot) = (self.pending.clone(), self.pending.enter(client));
-        let (ticket, runtimes) = (slot.ticket(), self.runtimes.clone());
-        let runtime = if is_of_member { &runtimes.quick } else { &runtimes.strangers };
+        let ticket = slot.ticket();
+        let runtime = if is_of_member { self.runtimes.quick.clone() } else { self.runtimes.strangers.clone() };
         let task = runtime.spawn(async move {
             if let Err(error) = self.serve(stream, slot).await {
                 self.counters.refused.one_shared();

@@ -1,14 +1,15 @@
-//! The threads of transfers: each has its own, because a large zone or a slow client takes long.
+//! The threads of transfers. Each transfer has its own, because a large zone or a slow client takes long.
 //!
-//! To start or end a thread, the kernel changes the memory map of the process. It may have to wait for this until a
-//! thread of low priority, which also changes the map, runs again; and then all others that need the map wait too. On
-//! busy cores that took up to a second. So neither the replica nor an update thread starts these threads, and they are
-//! kept for the next transfers.
+//! Starting or ending a thread changes the memory map of the process, under a lock of the kernel. A thread of low
+//! priority may hold this lock when it loses its core; on busy cores, all others then waited for it for up to a second.
+//! So neither the replica nor an update thread starts these threads, and they are kept for later transfers.
 
 use super::Job;
+use crate::limits::TRANSFERS_MAX;
 use crate::sys::priority::give_way_to_all;
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicIsize, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::oneshot;
@@ -17,36 +18,41 @@ use zone::set::Frozen;
 /// An admitted transfer, and the version of the zones that it will send.
 pub(crate) type QueuedTransfer = (Job, oneshot::Receiver<Frozen>);
 
+/// Most threads: one for each slot, and one for each evicted transfer that has not ended yet.
+const THREADS_MAX: usize = 2 * TRANSFERS_MAX;
+
 /// The threads, and the transfers that they have not begun.
 #[derive(Clone)]
 struct Threads {
     queue: Arc<Mutex<Receiver<QueuedTransfer>>>,
-    /// Threads that wait for a transfer which is not queued yet.
-    idle_count: Arc<AtomicUsize>,
+    /// Threads that wait for a transfer, minus queued transfers.
+    free: Arc<AtomicIsize>,
 }
 
-/// Gives transfers to threads until all senders are gone. The slots of transfers limit the number of threads.
+/// Gives transfers to threads until all senders are gone. It starts a thread if none is free.
 pub(crate) fn start_transfers(transfers: &Receiver<QueuedTransfer>) {
     let (sender, queue) = channel();
-    let threads = Threads { queue: Arc::new(Mutex::new(queue)), idle_count: Arc::default() };
+    let threads = Threads { queue: Arc::new(Mutex::new(queue)), free: Arc::default() };
+    let mut count = 0;
     for transfer in transfers {
-        if let Err(error) = threads.reserve() {
-            process::error_limited!(%error, "cannot start a thread for a transfer");
-            transfer.0.give_up();
-        } else {
-            // The receiver is in `threads`.
-            let _ = sender.send(transfer);
+        let has_free = threads.free.fetch_sub(1, SeqCst) > 0;
+        if !has_free && count < THREADS_MAX {
+            let started = threads.start();
+            threads.free.fetch_add(1, SeqCst);
+            if let Err(error) = started {
+                process::error_limited!(%error, "cannot start a thread for a transfer");
+                transfer.0.give_up();
+                continue;
+            }
+            count += 1;
         }
+        // The receiver is in `threads`.
+        let _ = sender.send(transfer);
     }
 }
 
 impl Threads {
-    /// Reserves an idle thread, or starts one.
-    fn reserve(&self) -> io::Result<()> {
-        let taken = self.idle_count.fetch_update(SeqCst, SeqCst, |idle| idle.checked_sub(1));
-        if taken.is_ok() {
-            return Ok(());
-        }
+    fn start(&self) -> io::Result<()> {
         let this = self.clone();
         std::thread::Builder::new().name("transfer".into()).spawn(move || this.run()).map(|_| ())
     }
@@ -58,8 +64,9 @@ impl Threads {
         loop {
             let next = self.queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok((job, frozen)) = next else { return };
-            job.run(frozen);
-            self.idle_count.fetch_add(1, SeqCst);
+            // A panic ends one transfer, and not the thread. It has been logged.
+            let _ = catch_unwind(AssertUnwindSafe(|| job.run(frozen)));
+            self.free.fetch_add(1, SeqCst);
         }
     }
 }

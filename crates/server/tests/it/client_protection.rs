@@ -208,18 +208,22 @@ fn unverified_requests_are_limited_and_signed_updates_are_not() {
         let query = MessageBuilder::query(number as u16, name("example.test.").as_ref(), Rtype::SOA).build();
         sign(&stranger, query, 0)
     };
-    // The address of our end of the link is not a loopback address. All threads share its burst and its rate.
+    // The address of our end of the link is not a loopback address. Both kinds of message share its burst, so the
+    // second may get no response.
+    let mut heard_in_all = 0;
     for message in [&(|number| unsigned(number).build()) as &dyn Fn(usize) -> Vec<u8>, &query] {
         let before = limited();
         let heard = responses(namespace.here, server, 300, message, &limited);
-        assert!((1..=40).contains(&heard), "{heard} responses to 300");
+        assert!(heard <= 40, "{heard} responses to 300");
+        heard_in_all += heard;
         assert_eq!(limited() - before, 300 - heard as u64);
         let before = limited();
         let heard = responses(Ipv4Addr::LOCALHOST, cluster.dns(1), 100, message, &limited);
         assert_eq!(heard, 100, "loopback is exempt");
         assert_eq!(limited(), before);
     }
-    // This address has used up its rate. Every signed update is still executed and acknowledged.
+    assert!(heard_in_all > 0, "no response to the messages of the first burst");
+    // This address is far above its rate. Every signed update is still executed and acknowledged.
     let (key, before) = (cluster.client_key(), limited());
     let signed = |number| key.sign(unsigned(number).build(), now_s()).unwrap();
     assert_eq!(responses(namespace.here, server, 300, signed, &limited), 300);

@@ -50,7 +50,7 @@ fn packet_workers_have_a_lower_priority_than_the_replica() {
         let answers = lower.iter().any(|start| name.starts_with(start));
         lowered += usize::from(answers);
         // API threads that read zone files also have the idle policy.
-        let is_idle = ["idle", "scrub", "transfer"].contains(&name.as_str());
+        let is_idle = ["idle", "scrub"].contains(&name.as_str());
         assert!((*policy == IDLE) == is_idle || name == "api", "{name}: {threads:?}");
         let wanted = match name.as_str() {
             "api" | "peers-strangers" => 10,

@@ -29,8 +29,6 @@ use std::os::fd::AsRawFd;
 /// Bytes from one receive slot to the next: a whole datagram, and three cache lines more. So the first lines of the
 /// slots do not all share the same cache sets.
 const RECEIVE_STRIDE: usize = DATAGRAM_BYTES_MAX + 1 + 3 * 64;
-/// Bytes at the start of each slot that are written once at the start: enough for most datagrams.
-const WRITTEN_BYTES: usize = 2 << 10;
 /// Fewest slots offered to the kernel. Otherwise twice as many as arrived last time, so that a quiet worker does not
 /// set up a whole batch for one datagram.
 const SLOTS_MIN: usize = 4;
@@ -72,12 +70,8 @@ impl DatagramBatch {
     pub(crate) fn new() -> Self {
         // SAFETY: these three hold only integers and pointers, for which all zero bytes are valid.
         let (address, iovec, header) = unsafe { (std::mem::zeroed(), std::mem::zeroed(), std::mem::zeroed()) };
-        let mut received = vec![0; RECEIVE_STRIDE * UDP_BATCH_COUNT];
-        // If the kernel is the first to write to a page, it waits for the memory map of the process, which threads of
-        // low priority use too. Most datagrams fit into the part that is written here.
-        received.chunks_mut(RECEIVE_STRIDE).for_each(|slot| slot[..WRITTEN_BYTES].fill(u8::MAX));
         Self {
-            received,
+            received: vec![0; RECEIVE_STRIDE * UDP_BATCH_COUNT],
             sent: vec![0; UDP_RESPONSE_BYTES_MAX * UDP_BATCH_COUNT],
             addresses: vec![address; UDP_BATCH_COUNT],
             control: vec![Control([0; CONTROL_BYTES]); UDP_BATCH_COUNT],

@@ -20,6 +20,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// Lines of the log of each node that a failed test prints.
 const LOG_LINES: usize = 30;
 
+/// The log of a node that the test itself runs, in the folder of the node.
+pub(crate) const STDERR: &str = "stderr";
+
 /// The program under test.
 pub(crate) const CATAMARAN: &str = env!("CARGO_BIN_EXE_catamaran");
 
@@ -276,7 +279,7 @@ pub(crate) fn text(output: &Output) -> String {
 impl Cluster {
     /// Prints the end of the log that a node wrote, run by the test or by `up`.
     fn print_end_of_log(&self, id: u64) {
-        let log = ["stderr", "node.log"].map(|file| self.dir.join(format!("node-{id}/{file}")));
+        let log = [STDERR, "node.log"].map(|file| self.dir.join(format!("node-{id}/{file}")));
         let Some(log) = log.iter().find_map(|path| std::fs::read_to_string(path).ok()) else { return };
         let tail: Vec<&str> = log.lines().rev().take(LOG_LINES).collect();
         eprintln!("--- the end of the log of node {id}");

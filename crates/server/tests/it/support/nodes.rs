@@ -1,6 +1,6 @@
 //! The nodes of a cluster that `up` made, run by the test itself: with `serve`, one by one.
 
-use super::cluster::{CATAMARAN, Cluster, KillOnDrop, kill, wait_for};
+use super::cluster::{CATAMARAN, Cluster, KillOnDrop, STDERR, kill, wait_for};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
@@ -144,7 +144,7 @@ pub(crate) fn log_of(cluster: &Cluster, id: u64) -> String {
 }
 
 fn log_file(cluster: &Cluster, id: u64) -> PathBuf {
-    cluster.dir.join(format!("node-{id}/stderr"))
+    cluster.dir.join(format!("node-{id}/{STDERR}"))
 }
 
 fn serve(config: &Path) -> Command {
