@@ -11,6 +11,9 @@ use std::str::FromStr;
 use std::time::Duration;
 use testbed::{Kind, Programs};
 
+/// The program with which `zones sign-rsa` signs.
+const SIGNER: &str = "dnssec-signzone";
+
 /// Selects the cells in which a parameter has a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Only {
@@ -41,14 +44,14 @@ pub struct Plan {
     pub is_duration_known: bool,
     /// The kinds of servers that these cells start.
     pub kinds: BTreeSet<String>,
-    /// Servers and resolvers of these cells that are not installed.
+    /// Servers, resolvers and tools of these cells that are not installed.
     pub missing: Vec<Missing>,
 }
 
-/// A server or resolver whose program is missing.
+/// A program that is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Missing {
-    /// Its kind.
+    /// The kind of the server or resolver, or the name of the tool.
     pub kind: &'static str,
     /// How to install it.
     pub how: &'static str,
@@ -99,6 +102,7 @@ impl Plan {
             }
         }
         missing.extend(kinds.iter().filter_map(|kind| missing_program(kind, &user_servers.programs)));
+        missing.extend(missing_signer(&experiment.prepare));
         let cell = |repeat| {
             let with = move |parameters: &BTreeMap<String, String>| Cell { parameters: parameters.clone(), repeat };
             combinations.iter().map(with)
@@ -166,6 +170,13 @@ fn missing_program(kind: &str, programs: &Programs) -> Option<Missing> {
     }
     let kind = Kind::named(kind)?;
     programs.find(kind).is_none().then(|| Missing { kind: kind.label(), how: kind.how_to_install() })
+}
+
+/// The tool of BIND that `zones sign-rsa` runs, if a command line needs it and it is not installed.
+fn missing_signer(prepare: &[String]) -> Option<Missing> {
+    let is_needed = prepare.iter().any(|line| line.starts_with("zones sign-rsa "));
+    let missing = Missing { kind: SIGNER, how: "Debian: apt install bind9-utils" };
+    (is_needed && testbed::installed(SIGNER).is_none()).then_some(missing)
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ const UNSAFE_PATHS: &[&str] = &[
     "crates/process/src/sandbox/seccomp.rs",
     "crates/process/src/sandbox/tests.rs",
     "crates/process/src/user.rs",
-    "crates/sockets/src/batch.rs",
+    "crates/sockets/src/batch/mod.rs",
     "crates/lab/benches/replay/pktinfo.rs",
     "crates/lab/benches/support/sockets.rs",
     "crates/sockets/src/system.rs",

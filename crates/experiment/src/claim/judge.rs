@@ -61,10 +61,25 @@ pub struct Judgement {
     pub want: String,
     /// The expression.
     pub value: String,
+    /// The figures in the expression.
+    pub figures: Vec<UsedFigure>,
     /// The verdict.
     pub verdict: Verdict,
     /// The reasons why it differs, is undecided or was not measured.
     pub reasons: Vec<String>,
+}
+
+/// A figure that a claim uses, with the servers that it was measured with.
+#[derive(Clone, Debug, Serialize)]
+pub struct UsedFigure {
+    /// Its name.
+    pub figure: String,
+    /// The parameters of its cell.
+    pub cell: BTreeMap<String, String>,
+    /// The median over the repeats. `None` if a repeat has no value.
+    pub median: Option<f64>,
+    /// The kinds and versions of the servers of the cell, for example `bind 9.20.30`.
+    pub servers: Vec<String>,
 }
 
 /// Judges a claim.
@@ -90,6 +105,7 @@ pub fn judge(claim: &Claim, experiment: &Experiment, cells: &[CellResult]) -> Re
         unit: claim.unit.clone(),
         want: claim.want.clone(),
         value: claim.value.clone(),
+        figures: used_figures(&expression, &selections, experiment.repeats, cells),
         verdict: Verdict::NotMeasured,
         reasons: Vec::new(),
     };
@@ -112,6 +128,38 @@ pub fn judge(claim: &Claim, experiment: &Experiment, cells: &[CellResult]) -> Re
         None => judgement.reasons = reasons,
     }
     Ok(judgement)
+}
+
+/// Each figure of an expression once, from left to right.
+fn used_figures(
+    expression: &Expression,
+    selections: &[Selection],
+    repeats: u32,
+    cells: &[CellResult],
+) -> Vec<UsedFigure> {
+    let mut used: Vec<UsedFigure> = Vec::new();
+    for (selector, selection) in expression.selectors.iter().zip(selections) {
+        let Selection::Cells(cell) = selection else { continue };
+        if used.iter().any(|known| known.figure == selector.figure && known.cell == *cell) {
+            continue;
+        }
+        let each = (0..repeats).map(|repeat| figure(&selector.figure, cell, repeat, cells).ok());
+        let values: Option<Vec<f64>> = each.collect();
+        let mut servers = Vec::new();
+        for server in cells.iter().filter(|result| result.cell.parameters == *cell).flat_map(|result| &result.servers) {
+            let text = format!("{} {}", server.kind, server.version);
+            if !servers.contains(&text) {
+                servers.push(text);
+            }
+        }
+        used.push(UsedFigure {
+            figure: selector.figure.clone(),
+            cell: cell.clone(),
+            median: values.and_then(|values| Interval::of(&values)).map(|(median, _)| median),
+            servers,
+        });
+    }
+    used
 }
 
 /// The value of a claim in each repeat. `None` for a repeat without one.

@@ -28,5 +28,5 @@ mod tests;
 
 pub use interval::Interval;
 pub(crate) use judge::each_repeat;
-pub use judge::{Judgement, Verdict, judge};
+pub use judge::{Judgement, UsedFigure, Verdict, judge};
 pub(crate) use selection::{NOT_IN_RUN, NOT_RUN, cell_name};

@@ -14,8 +14,8 @@ pub struct MeasuredRun {
     pub(super) experiment: Experiment,
     pub(super) results: Results,
     machines: Vec<String>,
-    /// When its first and last load started, in seconds since 1970.
-    pub(super) started: Option<[f64; 2]>,
+    /// When its loads started, in seconds since 1970, from the first to the last.
+    pub(super) starts: Vec<f64>,
 }
 
 impl MeasuredRun {
@@ -35,12 +35,14 @@ impl MeasuredRun {
             return Err(format!("cannot read {name}: it has no results; run the experiment first"));
         }
         let manifests = manifests(folder, &results.cells);
-        let started = || manifests.iter().map(|manifest| manifest.started).filter(|started| *started > 0.0);
-        let started = started().reduce(f64::min).zip(started().reduce(f64::max)).map(|(first, last)| [first, last]);
-        Ok(Self { name, experiment, results, machines: described(&manifests), started })
+        let mut starts: Vec<f64> =
+            manifests.iter().map(|manifest| manifest.started).filter(|started| *started > 0.0).collect();
+        starts.sort_by(f64::total_cmp);
+        Ok(Self { name, experiment, results, machines: described(&manifests), starts })
     }
 
     pub(super) fn summary(&self) -> RunSummary {
-        RunSummary { folder: self.name.clone(), machines: self.machines.clone(), started: self.started }
+        let started = self.starts.first().zip(self.starts.last()).map(|(&first, &last)| [first, last]);
+        RunSummary { folder: self.name.clone(), machines: self.machines.clone(), started }
     }
 }

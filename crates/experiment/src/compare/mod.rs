@@ -38,8 +38,8 @@ pub struct Comparison {
     pub b: RunSummary,
     /// What differs in the definitions, one text for each key.
     pub definition_differences: Vec<String>,
-    /// Whether cells of both runs were measured in turns. If not, differences include drift of the machine. `None` if
-    /// a run folder has no times.
+    /// Whether both runs were measured in turns, at least as many as one has repeats. If not, differences include drift
+    /// of the machine. `None` if a run folder has no times.
     pub is_interleaved: Option<bool>,
     /// The versions of all servers.
     pub servers: Vec<ComparedServer>,
@@ -130,7 +130,7 @@ impl Comparison {
         Ok(Self {
             experiment: title_a,
             definition_differences: definitions::differences(&a.experiment, &b.experiment)?,
-            is_interleaved: a.started.zip(b.started).map(|(a, b)| a[0] < b[1] && b[0] < a[1]),
+            is_interleaved: is_interleaved(a, b),
             servers: servers(a, b),
             claims: claims(a, b)?,
             cells: cells(a, b),
@@ -138,6 +138,17 @@ impl Comparison {
             b: b.summary(),
         })
     }
+}
+
+fn is_interleaved(a: &MeasuredRun, b: &MeasuredRun) -> Option<bool> {
+    if a.starts.is_empty() || b.starts.is_empty() {
+        return None;
+    }
+    let mut starts: Vec<(f64, bool)> = a.starts.iter().map(|&start| (start, true)).collect();
+    starts.extend(b.starts.iter().map(|&start| (start, false)));
+    starts.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let turns = starts.windows(2).filter(|pair| pair[0].1 != pair[1].1).count();
+    Some(turns >= a.experiment.repeats.min(b.experiment.repeats).max(2) as usize)
 }
 
 fn servers(a: &MeasuredRun, b: &MeasuredRun) -> Vec<ComparedServer> {

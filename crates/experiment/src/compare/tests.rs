@@ -111,10 +111,19 @@ fn the_same_run_differs_in_nothing() {
 }
 
 #[test]
-fn runs_that_overlap_in_time_are_interleaved() {
+fn runs_are_interleaved_if_they_took_as_many_turns_as_repeats() {
     let a = Folder::run("inter-a", TEXT, "9.18", &RATES, 2.0, 1_000.0);
     let b = Folder::run("inter-b", TEXT, "9.18", &RATES, 2.0, 1_001.5);
     assert_eq!(Comparison::new(&a.read(), &b.read()).unwrap().is_interleaved, Some(true));
+    // Two of its repeats before `a`, and one after.
+    let around = Folder::run("inter-around", TEXT, "9.18", &RATES, 2.0, 997.5);
+    around.write(
+        &result(Cell { parameters: [("cpu".to_owned(), "1".to_owned())].into(), repeat: 2 }, "9.18", 5.0),
+        1_003.0,
+    );
+    let found = Comparison::new(&a.read(), &around.read()).unwrap();
+    assert_eq!(found.is_interleaved, Some(false));
+    assert!(found.text().contains("fewer turns than they have repeats"), "{}", found.text());
 }
 
 #[test]

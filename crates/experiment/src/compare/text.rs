@@ -30,14 +30,22 @@ impl Comparison {
         }
         match self.is_interleaved {
             Some(true) => {}
-            Some(false) => {
-                let first = if self.a.started < self.b.started { "A" } else { "B" };
-                let text = "the results include drift of the machine between them";
-                warnings.push(format!("the runs are not interleaved: all of {first} was measured first, so {text}"));
-            }
+            Some(false) => warnings.push(self.order_warning()),
             None => warnings.push("a run has no times, so the results may include drift of the machine".into()),
         }
         warnings
+    }
+
+    fn order_warning(&self) -> String {
+        let whole = |first: &RunSummary, second: &RunSummary| {
+            first.started.zip(second.started).is_some_and(|(first, second)| first[1] < second[0])
+        };
+        let order = match (whole(&self.a, &self.b), whole(&self.b, &self.a)) {
+            (true, _) => "all of A was measured first",
+            (_, true) => "all of B was measured first",
+            _ => "they took fewer turns than they have repeats",
+        };
+        format!("the runs are not interleaved: {order}, so the results include drift of the machine between them")
     }
 
     fn claims_text(&self) -> String {

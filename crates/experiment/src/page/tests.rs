@@ -184,6 +184,11 @@ fn the_page_has_all_claims_and_names_every_cell_without_a_result() {
     assert_eq!(verdicts, ["holds", "ahead", "not measured", "not measured", "not measured", "undecided"]);
     assert_eq!((json[1]["paper"].as_f64(), json[1]["interval"]["repeats"].as_u64()), (Some(1.1), Some(3)));
     assert!((json[1]["here"].as_f64().unwrap() - 5.0 / 3.0).abs() < 1e-9 && json[2]["here"].is_null());
+    // The figures that a claim compares, each with its servers.
+    let used = json[3]["figures"].as_array().unwrap();
+    assert_eq!((&used[1]["figure"], &used[1]["cell"]["server"]), (&"rate".into(), &"bind".into()));
+    assert_eq!((used[0]["median"].as_f64(), used[1]["median"].as_f64()), (None, Some(150.0)));
+    assert_eq!(used[1]["servers"], serde_json::json!(["bind 9.20 & more"]));
     assert_eq!((&json[0]["experiment"], &json[1]["unit"]), (&"Rate & CPU <b>".into(), &"times <i>".into()));
 }
 

@@ -1,7 +1,7 @@
 //! Handles queries of all transports of a thread: injects faults and counts.
 
 use super::counts::Counts;
-use super::fault::{Faults, ReceivedQuery, Reply};
+use super::fault::{Fault, Faults, ReceivedQuery, Reply};
 use measure::Transport;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,11 +16,15 @@ pub(super) struct RequestHandler {
 }
 
 impl RequestHandler {
+    /// Counts a query and chooses its fault.
+    pub(super) fn fault(&self, message: &[u8], transport: Transport, client: SocketAddr, number: u64) -> Fault {
+        self.counts.queries[transport as usize].fetch_add(1, Ordering::Relaxed);
+        (self.faults)(&ReceivedQuery { message, transport, client, at: self.start.elapsed(), number })
+    }
+
     /// The reply to a query.
     pub(super) fn reply(&self, message: &[u8], transport: Transport, client: SocketAddr, number: u64) -> Reply {
-        self.counts.queries[transport as usize].fetch_add(1, Ordering::Relaxed);
-        let query = ReceivedQuery { message, transport, client, at: self.start.elapsed(), number };
-        Reply::new(message, (self.faults)(&query))
+        Reply::new(message, self.fault(message, transport, client, number))
     }
 
     pub(super) fn connected(&self, transport: Transport) {

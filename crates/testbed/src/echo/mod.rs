@@ -14,6 +14,7 @@ mod fault;
 mod certificate;
 // One thread: datagrams and connections.
 mod connection;
+mod datagrams;
 mod handler;
 mod http;
 mod quic;

@@ -2,6 +2,7 @@
 
 use super::connection::{Connection, Served};
 use super::counts::Counts;
+use super::datagrams::Datagrams;
 use super::handler::RequestHandler;
 use super::plan::EchoPlan;
 use super::quic::QuicServer;
@@ -99,7 +100,7 @@ enum Recipient {
 pub(super) struct Server {
     handler: RequestHandler,
     poll: Poll,
-    datagrams: Option<UdpSocket>,
+    datagrams: Option<Datagrams>,
     quic: Option<QuicServer>,
     listeners: Vec<(Transport, TcpListener, Option<Arc<ServerConfig>>)>,
     connections: Vec<Option<Box<Connection>>>,
@@ -136,7 +137,7 @@ impl Server {
         Ok(Self {
             handler: RequestHandler { faults: Arc::clone(&plan.faults), counts, start: Instant::now() },
             poll,
-            datagrams,
+            datagrams: datagrams.map(Datagrams::new),
             quic,
             listeners,
             connections: Vec::new(),
@@ -189,30 +190,12 @@ impl Server {
     }
 
     fn take_datagrams(&mut self) -> io::Result<()> {
-        let Some(socket) = &self.datagrams else { return Ok(()) };
-        loop {
-            let (length, client) = match socket.recv_from(&mut self.scratch) {
-                Ok(received) => received,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                // An ICMP error for an earlier answer.
-                Err(error) if error.kind() == ErrorKind::ConnectionRefused => continue,
-                Err(error) => return Err(error),
-            };
-            let number = self.handler.counts.queries_of(Transport::Udp);
-            let reply = self.handler.reply(&self.scratch[..length], Transport::Udp, client, number);
-            let partial = reply.partial.map(|framed| framed[2..].to_vec());
-            for message in reply.messages.into_iter().chain(partial) {
-                match reply.delay {
-                    Some(delay) => {
-                        let due = Instant::now() + delay;
-                        self.due.push(Reverse((due, self.later.len())));
-                        self.later.push(DelayedReply { to: Recipient::Address(client), message });
-                    }
-                    // Ignored if the client is gone or the buffer is full, as on a network.
-                    None => drop(socket.send_to(&message, client)),
-                }
-            }
-        }
+        let Some(datagrams) = &mut self.datagrams else { return Ok(()) };
+        let (due, later) = (&mut self.due, &mut self.later);
+        datagrams.serve(&self.handler, |delay, client, message| {
+            due.push(Reverse((Instant::now() + delay, later.len())));
+            later.push(DelayedReply { to: Recipient::Address(client), message });
+        })
     }
 
     /// Accepts some connections. Returns whether there may be more.
@@ -280,8 +263,8 @@ impl Server {
             let message = std::mem::take(&mut self.later[index].message);
             match self.later[index].to {
                 Recipient::Address(client) => {
-                    if let Some(socket) = &self.datagrams {
-                        drop(socket.send_to(&message, client));
+                    if let Some(datagrams) = &self.datagrams {
+                        datagrams.send(&message, client);
                     }
                 }
                 Recipient::Connection(slot, generation, request) => {

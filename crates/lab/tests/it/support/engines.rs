@@ -5,7 +5,7 @@ use std::sync::{Condvar, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWrit
 use std::time::Duration;
 
 /// With more engines, queries leave late on two cores, and runs become invalid.
-const ENGINES_MAX: usize = 4;
+const ENGINES_MAX: usize = 3;
 
 /// `catlab` counts a query in the second in which it was sent. A stall as short as this moves queries to the next one.
 const MOVING_STALL: Duration = Duration::from_millis(50);
