@@ -19,6 +19,9 @@ pub enum Verdict {
     /// In the wanted range.
     #[serde(rename = "holds")]
     Holds,
+    /// In the wanted range, but the source measured something else.
+    #[serde(rename = "not comparable")]
+    NotComparable,
     /// Outside the wanted range.
     #[serde(rename = "differs")]
     Differs,
@@ -37,6 +40,7 @@ impl Verdict {
         match self {
             Self::Ahead => "ahead",
             Self::Holds => "holds",
+            Self::NotComparable => "not comparable",
             Self::Differs => "differs",
             Self::Undecided => "undecided",
             Self::NotMeasured => "not measured",
@@ -65,7 +69,7 @@ pub struct Judgement {
     pub figures: Vec<UsedFigure>,
     /// The verdict.
     pub verdict: Verdict,
-    /// The reasons why it differs, is undecided or was not measured.
+    /// The reasons why it differs, is undecided, not comparable or was not measured.
     pub reasons: Vec<String>,
 }
 
@@ -238,6 +242,9 @@ fn list(expression: &Expression, figures: &[f64]) -> String {
 fn verdict(want: &Want, claim: &Claim, interval: &Interval) -> (Verdict, Vec<String>) {
     let reason = |position: &str| vec![format!("{} is {position} {}", interval.text(), claim.want.trim())];
     match want.position(interval.low, interval.high) {
+        Position::Inside if claim.not_comparable.is_some() => {
+            (Verdict::NotComparable, claim.not_comparable.iter().cloned().collect())
+        }
         Position::Inside if claim.paper.is_some_and(|paper| want.is_beyond(interval.low, interval.high, paper)) => {
             (Verdict::Ahead, Vec::new())
         }

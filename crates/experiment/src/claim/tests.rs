@@ -39,8 +39,13 @@ fn cells() -> Vec<CellResult> {
     cells
 }
 
+fn claim(value: &str, want: &str, paper: Option<f64>) -> Claim {
+    let (text, not_comparable) = ("a claim".into(), None);
+    Claim { text, value: value.into(), paper, not_comparable, want: want.into(), unit: String::new() }
+}
+
 fn judged_with(value: &str, want: &str, paper: Option<f64>, cells: &[CellResult]) -> Result<Judgement, String> {
-    let claim = Claim { text: "a claim".into(), value: value.into(), paper, want: want.into(), unit: String::new() };
+    let claim = claim(value, want, paper);
     judge(&claim, &experiment(), cells)
 }
 
@@ -52,6 +57,16 @@ fn judged(value: &str, want: &str, paper: Option<f64>) -> String {
 }
 
 const RATE: &str = "rate[server=ours, cpu=1]";
+
+#[test]
+fn a_value_that_the_source_did_not_measure_is_not_ahead() {
+    for (want, expected) in [(">= 1000", Verdict::NotComparable), (">= 1201", Verdict::Differs)] {
+        let claim = Claim { not_comparable: Some("other queries".into()), ..claim(RATE, want, Some(990.0)) };
+        let judged = judge(&claim, &experiment(), &cells()).unwrap();
+        assert_eq!(judged.verdict, expected);
+        assert_eq!(judged.reasons == ["other queries"], expected == Verdict::NotComparable, "{:?}", judged.reasons);
+    }
+}
 
 #[test]
 fn each_verdict_follows_from_the_interval() {

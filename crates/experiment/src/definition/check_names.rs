@@ -224,6 +224,10 @@ fn check_claims(experiment: &Experiment) -> Result<(), Problem> {
             let text = "two claims have the same text; comparisons need different ones";
             return Err(Problem::new(&["claim", &index.to_string(), "text"], text));
         }
+        if claim.not_comparable.is_some() && claim.paper.is_none() {
+            let text = "there is no `paper` that the value could be compared with; remove this key";
+            return Err(Problem::new(&["claim", &index.to_string(), "not_comparable"], text));
+        }
         let problem = |text: String| Problem::new(&["claim", &index.to_string(), "value"], text);
         let selected =
             expression::selected(&claim.value).map_err(|error| problem(format!("`{}`: {error}", claim.value)))?;

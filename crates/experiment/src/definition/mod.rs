@@ -247,6 +247,8 @@ pub struct Claim {
     pub value: String,
     /// The value of the source, if it has one.
     pub paper: Option<f64>,
+    /// Why the value of the source cannot be compared with the value here.
+    pub not_comparable: Option<String>,
     /// The wanted range, for example `>= 0.95` or `0.9..1.1`.
     pub want: String,
     /// The unit of the value.

@@ -13,7 +13,7 @@ use toml::de::DeTable;
 use toml_keys::line_at;
 
 /// The built-in experiments: name and text.
-const BUILT_IN: [(&str, &str); 18] = [
+const BUILT_IN: [(&str, &str); 19] = [
     ("acks", include_str!("../../experiments/acks.toml")),
     ("all-tcp", include_str!("../../experiments/all-tcp.toml")),
     ("amortisation", include_str!("../../experiments/amortisation.toml")),
@@ -28,6 +28,7 @@ const BUILT_IN: [(&str, &str); 18] = [
     ("read-cost", include_str!("../../experiments/read-cost.toml")),
     ("read-rate", include_str!("../../experiments/read-rate.toml")),
     ("replay-accuracy", include_str!("../../experiments/replay-accuracy.toml")),
+    ("replay-rate", include_str!("../../experiments/replay-rate.toml")),
     ("rtt", include_str!("../../experiments/rtt.toml")),
     ("sessions", include_str!("../../experiments/sessions.toml")),
     ("tls-proxy", include_str!("../../experiments/tls-proxy.toml")),

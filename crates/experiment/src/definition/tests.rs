@@ -91,6 +91,7 @@ fn a_name_without_definition_is_found_in_every_text() {
         ("cpu=0.25", "cpu=4", 24, "no value 4; write one of: 0.5, 1, 0.25"),
         ("cpu=0.25", "cpu", 24, "write PARAMETER=VALUE"),
         ("=nsd]\"", "=nsd\"", 24, "the expression ends here; write `]`"),
+        ("want = ", "not_comparable = \"F\"\nwant = ", 25, "there is no `paper`"),
         ("by = \"cpu\"", "by = \"cpu\"\nonly = { server = \"x\" }", 30, "no value x"),
         ("by = \"cpu\"", "by = \"cpus\"", 29, "did you mean `cpu`?"),
         ("lines = \"server\"", "lines = \"servers\"", 30, "did you mean `server`?"),
@@ -286,8 +287,8 @@ fn built_in_experiments_are_right_in_all_sizes() {
         assert!(!experiment.claims.is_empty() && !experiment.limits.is_empty(), "{name}");
         for size in [Size::Here, Size::Quick, Size::Paper] {
             let plan = crate::plan::Plan::new(&experiment.clone().size(size), &[]).unwrap();
-            // How long a resolver takes is not known.
-            assert!(plan.is_duration_known || name == "hierarchy", "{name}");
+            // How long a resolver or a replay without pauses takes is not known.
+            assert!(plan.is_duration_known || ["hierarchy", "replay-rate"].contains(&name), "{name}");
             let repeats = experiment.clone().size(size).repeats;
             assert!(repeats >= 3, "{name}: {repeats} repeats show no spread");
         }

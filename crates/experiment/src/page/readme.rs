@@ -2,9 +2,11 @@
 
 use super::Page;
 use super::verdicts::here;
-use crate::claim::{cell_name, number};
+use crate::claim::{Judgement, Verdict, cell_name, number};
 
 const NONE: &str = "–";
+/// How the reason of a load with wrong conditions goes on after its cell.
+const INVALID: &str = ": INVALID";
 /// Longest line of text.
 const COLUMNS_MAX: usize = 100;
 
@@ -24,6 +26,11 @@ fn wrapped(text: &str, indent: &str) -> String {
         columns += length;
     }
     out
+}
+
+/// An item of a list.
+fn item(line: &str) -> String {
+    format!("- {}\n", wrapped(&text(line), "  "))
 }
 
 impl Page<'_> {
@@ -81,11 +88,17 @@ impl Page<'_> {
                 format!("**{}**", judged.verdict.text()),
             ]);
         }
-        let with_reasons = self.verdicts.claims.iter().filter(|judged| !judged.reasons.is_empty());
+        // The table shows why a claim is undecided.
+        let has_reasons = |judged: &&Judgement| !judged.reasons.is_empty() && judged.verdict != Verdict::Undecided;
+        let with_reasons = self.verdicts.claims.iter().filter(has_reasons);
         let reasons: String = with_reasons
             .map(|judged| {
-                let line = format!("{}: {}", text(&judged.claim), text(&judged.reasons.join("; ")));
-                format!("- {}\n", wrapped(&line, "  "))
+                // The list of cells has the whole text.
+                let short = judged.reasons.iter().map(|reason| match reason.find(INVALID) {
+                    Some(at) => &reason[..at + INVALID.len()],
+                    None => reason.as_str(),
+                });
+                item(&format!("{}: {}", judged.claim, short.collect::<Vec<_>>().join("; ")))
             })
             .collect();
         if reasons.is_empty() { out } else { out + "\n" + &reasons }
@@ -126,7 +139,7 @@ impl Page<'_> {
         let lines = self.results.combinations.iter().map(|all| (cell_name(&all.parameters), all.reasons()));
         let lines: String = lines
             .filter(|(_, reasons)| !reasons.is_empty())
-            .map(|(name, reasons)| format!("- {}: {}\n", text(&name), text(&reasons.join("; "))))
+            .map(|(name, reasons)| item(&format!("{name}: {}", reasons.join("; "))))
             .collect();
         if lines.is_empty() { out } else { out + "\n" + &lines }
     }

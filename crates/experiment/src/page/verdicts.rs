@@ -28,7 +28,14 @@ impl Verdicts {
     /// The number of claims with each verdict, for example `2 holds, 1 differs`.
     #[must_use]
     pub fn counts(&self) -> String {
-        let all = [Verdict::Ahead, Verdict::Holds, Verdict::Differs, Verdict::Undecided, Verdict::NotMeasured];
+        let all = [
+            Verdict::Ahead,
+            Verdict::Holds,
+            Verdict::NotComparable,
+            Verdict::Differs,
+            Verdict::Undecided,
+            Verdict::NotMeasured,
+        ];
         let counted = all.map(|verdict| (verdict, self.claims.iter().filter(|one| one.verdict == verdict).count()));
         let texts = counted.iter().filter(|(_, count)| *count > 0);
         texts.map(|(verdict, count)| format!("{count} {}", verdict.text())).collect::<Vec<_>>().join(", ")
@@ -42,14 +49,14 @@ impl Verdicts {
             let paper = judged.paper.map_or_else(String::new, |paper| format!("; source {}", number::text(paper)));
             let here =
                 here(judged).map_or_else(String::new, |(here, interval)| format!(": {here} ({interval}){paper}"));
-            let reasons: String = judged.reasons.iter().map(|reason| format!("              {reason}\n")).collect();
-            format!("{:<13} {}{here}\n{reasons}", judged.verdict.text(), judged.claim)
+            let reasons: String = judged.reasons.iter().map(|reason| format!("               {reason}\n")).collect();
+            format!("{:<14} {}{here}\n{reasons}", judged.verdict.text(), judged.claim)
         });
         let lines: String = lines.collect();
         match outside.len() {
             0 => lines,
-            1 => lines + "not measured  1 claim about cells that are not part of this run\n",
-            count => lines + &format!("not measured  {count} claims about cells that are not part of this run\n"),
+            1 => lines + "not measured   1 claim about cells that are not part of this run\n",
+            count => lines + &format!("not measured   {count} claims about cells that are not part of this run\n"),
         }
     }
 

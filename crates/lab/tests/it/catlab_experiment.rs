@@ -54,7 +54,7 @@ fn an_experiment_runs_continues_and_is_judged() {
     let (code, out, error) = experiment(folder.path(), &["run", "echo.toml"]);
     assert_eq!(code, 0, "{out}{error}");
     assert!(error.contains("1/2  in_flight=1 repeat 1: already measured"), "{error}");
-    assert!(out.contains("holds         It answers") && out.contains("experiments/echo/index.html\n"), "{out}");
+    assert!(out.contains("holds          It answers") && out.contains("experiments/echo/index.html\n"), "{out}");
     assert!(out.ends_with("\n\necho.toml  1 claim: 1 holds; cells: 2 measured\n"), "{out}");
     let (code, out, error) = experiment(folder.path(), &["report", "experiments/echo", "--publish", "docs"]);
     assert!(code == 0 && out.ends_with("docs/echo.md\n"), "{out}{error}");
@@ -67,7 +67,7 @@ fn an_experiment_runs_continues_and_is_judged() {
     let (code, out, error) = experiment(folder.path(), &["run", "echo.toml"]);
     assert!(error.contains("2/2  in_flight=4 repeat 1: already measured"), "{error}");
     assert_eq!(code, 1, "{out}{error}");
-    assert!(out.contains("differs       It answers"), "{out}");
+    assert!(out.contains("differs        It answers"), "{out}");
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_running_server_of_the_user_is_measured() {
     let (code, out, error) = experiment(folder.path(), &run);
     assert_eq!(code, 0, "{out}{error}");
     let reason = format!("because dns is a server at {}, not started by this run", server.address(Transport::Udp));
-    assert!(out.contains("holds         It answers") && out.contains("not measured  It takes CPU time"), "{out}");
+    assert!(out.contains("holds          It answers") && out.contains("not measured   It takes CPU time"), "{out}");
     assert!(out.contains(&format!("has no figure `dns.cpu_us`, {reason}")), "{out}");
     assert!(out.ends_with("echo.toml  2 claims: 1 holds, 1 not measured; cells: 2 measured\n"), "{out}");
     let page = std::fs::read_to_string(folder.path().join("experiments/echo/index.html")).unwrap();
@@ -156,7 +156,7 @@ fn another_build_of_a_server_is_started() {
     std::fs::write(folder.path().join("nsd.toml"), DEFINITION.replace("\"echo\"", "\"nsd\"")).unwrap();
     let (code, out, error) = experiment(folder.path(), &["run", "nsd.toml", "--program", "nsd=nsd"]);
     assert_eq!(code, 0, "{out}{error}");
-    assert!(out.contains("holds         It answers") && !error.contains("not installed"), "{out}{error}");
+    assert!(out.contains("holds          It answers") && !error.contains("not installed"), "{out}{error}");
     let page = std::fs::read_to_string(folder.path().join("experiments/nsd/index.html")).unwrap();
     assert!(page.contains("dns, nsd, NSD of a test, 9.9"), "{page}");
 }

@@ -16,7 +16,9 @@ mod script;
 pub use error::TreeError;
 pub(crate) use script::libraries;
 
+use std::ffi::OsString;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// The environment variable with the folder. Its programs are preferred to those of the system.
@@ -34,6 +36,12 @@ const PACKAGES: [(&str, &[&str]); 9] = [
     ("haproxy", &["haproxy"]),
 ];
 
+/// The folder with the downloads, until all packages are unpacked.
+const DOWNLOADS: &str = "apt";
+/// The folder with the unpacked packages.
+const ROOT: &str = "root";
+/// The folder with the scripts.
+const BIN: &str = "bin";
 /// The file with names and versions of all packages.
 const VERSIONS: &str = "packages";
 
@@ -48,8 +56,8 @@ pub struct Source {
     pub accepts_expired: bool,
 }
 
-/// Unpacks the packages into a new or empty folder. Calls `progress` with each step. Returns names and versions of the
-/// packages with servers.
+/// Unpacks the packages into a new or empty folder, or into one of an interrupted installation. Calls `progress` with
+/// each step. Returns names and versions of the packages with servers.
 ///
 /// # Errors
 /// [`TreeError`]. The folder is empty again then.
@@ -60,26 +68,42 @@ pub fn install(
 ) -> Result<Vec<(String, String)>, TreeError> {
     let at = |error| TreeError::Folder(folder.to_owned(), error);
     fs::create_dir_all(folder).map_err(at)?;
+    remove_unfinished(folder).map_err(at)?;
     if fs::read_dir(folder).map_err(at)?.next().is_some() {
         return Err(TreeError::NotEmpty(folder.to_owned()));
     }
     let folder = folder.canonicalize().map_err(at)?;
     let done = fill(&folder, source, progress);
-    let _removed = fs::remove_dir_all(folder.join("apt"));
     if done.is_err() {
-        for name in ["root", "bin"] {
+        for name in [ROOT, BIN] {
             let _removed = fs::remove_dir_all(folder.join(name));
         }
         let _removed = fs::remove_file(folder.join(VERSIONS));
     }
+    let _removed = fs::remove_dir_all(folder.join(DOWNLOADS));
     done
+}
+
+/// Removes what an interrupted installation left: it has downloads, and nothing that is not of an installation.
+fn remove_unfinished(folder: &Path) -> io::Result<()> {
+    let names = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>()?;
+    let is_ours = |name: &OsString| [DOWNLOADS, ROOT, BIN, VERSIONS].iter().any(|ours| name == ours);
+    if !names.iter().any(|name| name == DOWNLOADS) || !names.iter().all(is_ours) {
+        return Ok(());
+    }
+    // The downloads last, so that the next installation removes the rest if this is interrupted too.
+    for name in names.iter().filter(|name| *name != DOWNLOADS) {
+        let path = folder.join(name);
+        if name == VERSIONS { fs::remove_file(path)? } else { fs::remove_dir_all(path)? }
+    }
+    fs::remove_dir_all(folder.join(DOWNLOADS))
 }
 
 fn fill(folder: &Path, source: &Source, progress: &mut dyn FnMut(&str)) -> Result<Vec<(String, String)>, TreeError> {
     let names: Vec<&str> = PACKAGES.iter().map(|(name, _)| *name).collect();
-    let archives = apt::download(&folder.join("apt"), source, &names, progress)?;
+    let archives = apt::download(&folder.join(DOWNLOADS), source, &names, progress)?;
     progress(&format!("unpacking {} packages", archives.len()));
-    let root = folder.join("root");
+    let root = folder.join(ROOT);
     for archive in &archives {
         apt::unpack(archive, &root)?;
     }
@@ -97,12 +121,33 @@ fn fill(folder: &Path, source: &Source, progress: &mut dyn FnMut(&str)) -> Resul
 /// A program in the folder that [`VARIABLE`] names.
 pub(crate) fn program(name: &str) -> Option<PathBuf> {
     let folder = std::env::var_os(VARIABLE).filter(|folder| !folder.is_empty())?;
-    let path = std::path::absolute(Path::new(&folder).join("bin").join(name)).ok()?;
+    let path = std::path::absolute(Path::new(&folder).join(BIN).join(name)).ok()?;
     path.is_file().then_some(path)
 }
 
 /// The root of the unpacked packages, if this program is from such a folder.
 pub(crate) fn root_of(program: &Path) -> Option<PathBuf> {
     let folder = program.parent()?.parent()?;
-    folder.join(VERSIONS).is_file().then(|| folder.join("root"))
+    folder.join(VERSIONS).is_file().then(|| folder.join(ROOT))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_interrupted_installation_is_removed() {
+        let folder = std::env::temp_dir().join(format!("testbed-unfinished-{}", std::process::id()));
+        let made = |folders: &[&str], files: &[&str]| {
+            let _left = fs::remove_dir_all(&folder);
+            folders.iter().for_each(|name| fs::create_dir_all(folder.join(name)).unwrap());
+            files.iter().for_each(|name| fs::write(folder.join(name), "").unwrap());
+            remove_unfinished(&folder).unwrap();
+            fs::read_dir(&folder).unwrap().count()
+        };
+        assert_eq!(made(&["apt/archives", "root/usr", "bin"], &["bin/knotd", "packages"]), 0);
+        assert_eq!(made(&["root/usr", "bin"], &["bin/knotd", "packages"]), 3, "it is complete");
+        assert_eq!(made(&["apt/archives"], &["notes"]), 2, "a file of the user");
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }
