@@ -97,7 +97,7 @@ fn watched(recording: &mut Recording) {
 fn drawn(browser: &str, page: &Path, profile: &Path, more: &[&str]) -> String {
     std::fs::create_dir_all(profile).unwrap();
     let mut child = Command::new(browser)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=90000", "--dump-dom"])
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=300000", "--dump-dom"])
         .args(more)
         // All host lookups fail at once, so the page cannot fetch anything.
         .args(["--host-resolver-rules=MAP * ~NOTFOUND", "--disable-background-networking"])
@@ -316,6 +316,6 @@ const LOOK: &str = r#"
             .map((place) => (place.id || place.textContent.slice(0, 40)) + ' ' + place.scrollWidth),
         });
       };
-      look(100);
+      look(500);
     }, 3000));
 "#;
