@@ -69,7 +69,7 @@ pub struct Judgement {
     pub figures: Vec<UsedFigure>,
     /// The verdict.
     pub verdict: Verdict,
-    /// The reasons why it differs, is undecided, not comparable or was not measured.
+    /// The reasons why it differs, is undecided or not comparable, or was not measured.
     pub reasons: Vec<String>,
 }
 

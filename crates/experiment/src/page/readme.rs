@@ -5,7 +5,7 @@ use super::verdicts::here;
 use crate::claim::{Judgement, Verdict, cell_name, number};
 
 const NONE: &str = "–";
-/// How the reason of a load with wrong conditions goes on after its cell.
+/// In the reason of an INVALID repeat, this follows the names of the cell and the repeat.
 const INVALID: &str = ": INVALID";
 /// Longest line of text.
 const COLUMNS_MAX: usize = 100;

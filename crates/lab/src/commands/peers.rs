@@ -22,7 +22,7 @@ const INSTALL_EXAMPLES: &str = "Examples:
 Needs apt-get and the keys of Debian (package debian-archive-keyring), but not root. Nothing outside of DIR changes: no
 service starts, and the packages of this system stay as they are. DIR/packages lists all versions.
 
-After Ctrl-C, the same command starts again.
+An interrupted installation starts over if the same command runs again.
 
 Exit code 0: the packages are installed; 2: they are not, and DIR is as before.";
 

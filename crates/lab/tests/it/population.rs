@@ -447,15 +447,11 @@ connections = {{ reuse = 0.0 }}
         // If new handshakes begin all the time, they wait for 1,400 to 3,100 on an idle machine.
         let handshakes = worker.handshake_wait.as_secs_f64() * connections.opened as f64 / worker.wall.as_secs_f64();
         assert!(handshakes < 1_100.0, "{transport}: {handshakes} {worker:?}");
-        let (opened, failed) = (connections.opened, connections.failed);
-        assert!(opened > 50, "{transport}: {opened} opened, {worker:?}");
         // Other programs slow down the server as much as this thread, and then more handshakes fail.
         let core_share = worker.cpu.as_secs_f64() / worker.wall.as_secs_f64();
-        if core_share < CORE_SHARE_MIN {
-            skip::platform(format_args!("failed handshakes: the thread had {core_share:.2} of a core"));
-        } else {
-            assert!(failed <= opened / 5, "{transport}: {opened} opened, {failed} failed, {worker:?}");
-        }
+        let (opened, failed) = (connections.opened, connections.failed);
+        let failed_max = if core_share < CORE_SHARE_MIN { opened / 2 } else { opened / 5 };
+        assert!(opened > 50 && failed <= failed_max, "{transport}: {opened} opened, {failed} failed, {worker:?}");
         // Queries that could not be sent in time count as send lag.
         assert!(outcome.total.send_lag.value_at_quantile(0.99) > 1_000_000, "{transport}");
     }
