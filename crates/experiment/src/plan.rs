@@ -86,7 +86,7 @@ impl Plan {
         let (mut kinds, mut missing) = (BTreeSet::new(), BTreeSet::new());
         for combination in &combinations {
             let values = experiment.values(combination);
-            let (load, are_known) = longest_load(experiment, &values);
+            let (load, are_known) = load_seconds(experiment, &values);
             is_duration_known &= are_known;
             seconds += load.min(CELL_SECONDS_MAX as f64);
             seconds += SERVER_SECONDS * started().count() as f64;
@@ -137,12 +137,17 @@ fn is_selected(combination: &BTreeMap<String, String>, only: &[Only]) -> bool {
     })
 }
 
-/// The longest known duration of a load of a cell in seconds, and whether all durations are known.
-fn longest_load(experiment: &Experiment, values: &BTreeMap<String, String>) -> (f64, bool) {
-    let known = experiment.loads.iter().map(|load| command::seconds(&planned_words(&load.run, values)?));
-    known.fold((0.0, true), |(longest, are_known), seconds| {
-        (seconds.map_or(longest, |seconds| longest.max(seconds)), are_known && seconds.is_some())
-    })
+/// The known duration of the loads of a cell in seconds, and whether all durations are known.
+fn load_seconds(experiment: &Experiment, values: &BTreeMap<String, String>) -> (f64, bool) {
+    // The longest one of those that run together.
+    let (mut longest, mut are_known) = ([0.0_f64; 2], true);
+    for load in &experiment.loads {
+        let seconds = planned_words(&load.run, values).and_then(|words| command::seconds(&words));
+        are_known &= seconds.is_some();
+        let longest = &mut longest[usize::from(load.at_end)];
+        *longest = longest.max(seconds.unwrap_or(0.0));
+    }
+    (longest.iter().sum(), are_known)
 }
 
 /// The command line of a load as far as it is known before servers have addresses.
@@ -250,5 +255,8 @@ run = 'load --server {dns.address} --duration {seconds}s'
         let known = plan(TEXT);
         assert_eq!((known.duration.as_secs_f64(), known.is_duration_known), (8.0 * (4.0 + SERVER_SECONDS), true));
         assert!(!plan(&TEXT.replace("--duration {seconds}s", "--once")).is_duration_known);
+        let check = "name = 'check'\nat_end = true\nrun = 'load --server {dns.address} --duration 2s'";
+        let two = TEXT.replace("[[load]]", &format!("[[load]]\n{check}\n[[load]]\nname = 'main'"));
+        assert_eq!(plan(&two).duration.as_secs_f64(), 8.0 * (4.0 + 2.0 + SERVER_SECONDS));
     }
 }

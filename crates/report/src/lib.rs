@@ -20,6 +20,7 @@ mod client_latency;
 mod monitor_figures;
 mod replay;
 mod second_figures;
+mod second_series;
 mod summary;
 // manifest.json.
 mod manifest;
@@ -61,6 +62,7 @@ pub use replay::{ReplayFigures, ReplaySettings, Shares};
 pub use rules::Rules;
 pub use run::Run;
 pub use second_figures::SecondFigures;
+pub use second_series::{is_second_series, second_series, second_series_names};
 pub use summary::{ConnectionSummary, SCHEMA_VERSION, Summary, TransportSummary};
 pub use text::outline;
 pub use verdict::{Limit, LimitSide, Validity};

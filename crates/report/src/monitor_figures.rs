@@ -46,6 +46,18 @@ pub struct MonitorFigures {
 /// The figures of each process and control group, numbered from 1 in the order of `--monitor`.
 #[must_use]
 pub(super) fn all(recording: &Recording, duration_seconds: f64) -> BTreeMap<usize, MonitorFigures> {
+    let sources = sources(recording, duration_seconds).into_iter();
+    (1..).zip(sources.map(|(source, samples)| MonitorFigures::of(source, &samples))).collect()
+}
+
+/// The samples of one of these sources during the run. Empty if there is no such source.
+pub(super) fn of_source(recording: &Recording, number: usize, duration_seconds: f64) -> Vec<&Sample> {
+    let source = sources(recording, duration_seconds).into_iter().nth(number - 1);
+    source.map_or_else(Vec::new, |(_, samples)| samples)
+}
+
+/// Each process and control group with its samples during the run, in the order of `--monitor`.
+fn sources(recording: &Recording, duration_seconds: f64) -> Vec<(&str, Vec<&Sample>)> {
     let during = |sample: &&Sample| sample.error.is_none() && (0.0..=duration_seconds).contains(&sample.at);
     let mut sources: Vec<(&str, Vec<&Sample>)> = Vec::new();
     for sample in recording.samples.iter().filter(|sample| sample.rss_bytes.is_some() || sample.cpu_cores.is_some()) {
@@ -54,11 +66,8 @@ pub(super) fn all(recording: &Recording, duration_seconds: f64) -> BTreeMap<usiz
             None => sources.push((&sample.source, vec![sample])),
         }
     }
-    let figures = sources.into_iter().map(|(source, samples)| {
-        let samples: Vec<&Sample> = samples.into_iter().filter(during).collect();
-        MonitorFigures::of(source, &samples)
-    });
-    (1..).zip(figures).collect()
+    sources.iter_mut().for_each(|(_, samples)| samples.retain(during));
+    sources
 }
 
 impl MonitorFigures {

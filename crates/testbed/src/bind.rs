@@ -6,6 +6,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
+/// Connections that wait to be accepted. With BIND's default of 10, clients that connect at the same time have to send
+/// their SYN again, a second later.
+const LISTEN_QUEUE: u32 = 4_096;
 /// Transfers at the same time with a catalog. BIND's default is 10.
 const TRANSFERS: u32 = 200;
 
@@ -60,7 +63,7 @@ fn options(setup: &Setup) -> String {
  version none; hostname none; server-id none;
  rrset-order {{ order none; }}; allow-transfer {{ {transfers} }};
  empty-zones-enable no;
- {refresh} zone-statistics no; querylog no; tcp-clients {connections_max};
+ {refresh} zone-statistics no; querylog no; tcp-clients {connections_max}; tcp-listen-queue {LISTEN_QUEUE};
  max-records 0; max-records-per-type 0; max-types-per-name 0;
  check-names primary ignore; check-integrity no;
  check-mx ignore; check-srv-cname ignore;

@@ -54,8 +54,7 @@ pub fn change_catalog(
     change: ZoneChange,
 ) -> io::Result<()> {
     let catalog = name(apex)?;
-    let signer = ClientKey::new(name(&key.name)?.as_ref(), KeyAlgorithm::HmacSha256, &key.secret);
-    let signer = signer.map_err(|error| io::Error::other(format!("{error:?}")))?;
+    let signer = signer(key)?;
     let mut stream = TcpStream::connect_timeout(&primary, RESPONSE_MAX)?;
     stream.set_read_timeout(Some(RESPONSE_MAX))?;
     for (number, part) in zones.chunks(ZONES_PER_UPDATE).enumerate() {
@@ -67,8 +66,7 @@ pub fn change_catalog(
                 ZoneChange::Remove => builder.delete_name(owner.as_ref()),
             };
         }
-        let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-        let message = signer.sign(builder.finish(), now_s);
+        let message = signer.sign(builder.finish(), unix_time_s());
         let message = message.map_err(|_| io::Error::other("the UPDATE is too long to be signed"))?;
         let rcode = exchange(&mut stream, &message)?;
         if rcode != Rcode::NOERROR {
@@ -90,7 +88,18 @@ fn exchange(stream: &mut TcpStream, message: &[u8]) -> io::Result<Rcode> {
     Ok(Rcode(u16::from(flags & 0x0F)))
 }
 
-fn name(text: &str) -> io::Result<Name> {
+/// Signs messages with a key.
+pub(super) fn signer(key: &UpdateKey) -> io::Result<ClientKey> {
+    let signer = ClientKey::new(name(&key.name)?.as_ref(), KeyAlgorithm::HmacSha256, &key.secret);
+    signer.map_err(|error| io::Error::other(format!("{error:?}")))
+}
+
+/// The time for signatures, in seconds.
+pub(super) fn unix_time_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
+
+pub(super) fn name(text: &str) -> io::Result<Name> {
     text.parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, format!("`{text}` is not a domain name")))
 }
 

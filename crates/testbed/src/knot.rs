@@ -64,7 +64,7 @@ fn server(setup: &Setup) -> String {
     if setup.keeps_changes {
         text.push_str("    journal-db-max-size: 4G\n");
     }
-    text.push_str("log:\n  - target: stderr\n    any: warning\n");
+    text.push_str("log:\n  - target: stderr\n    any: warning\n    server: info\n");
     text
 }
 
@@ -86,8 +86,10 @@ fn access(setup: &Setup) -> String {
         let _written = writeln!(
             text,
             "remote:\n  - id: primary\n    address: {ip}@{port}\n    key: {key}\n\
-             acl:\n  - id: all\n    address: {}\n    action: transfer",
-            setup.clients_v4()
+             acl:\n  - id: all\n    address: {}\n    action: transfer\n\
+             \x20 - id: signed\n    key: [{}]\n    action: transfer",
+            setup.clients_v4(),
+            names.join(", ")
         );
     } else if !names.is_empty() {
         let names = names.join(", ");
@@ -113,14 +115,12 @@ fn template(setup: &Setup) -> String {
         None => text.push_str("    journal-content: none\n"),
         Some(_) => {}
     }
-    if !setup.keys.is_empty() {
-        text.push_str("    acl: all\n");
-    }
+    text.push_str(acl(setup));
     if setup.statistics.is_some() {
         text.push_str("    global-module: mod-stats/all\n");
     }
     if setup.primary.is_some() && setup.catalog.is_some() {
-        let transfers = if setup.keys.is_empty() { "" } else { "    acl: all\n" };
+        let transfers = acl(setup);
         let _written = write!(
             text,
             "  - id: member\n    semantic-checks: off\n    master: primary\n    journal-content: none\n    \
@@ -129,6 +129,15 @@ fn template(setup: &Setup) -> String {
     }
     text.push_str("zone:\n");
     text
+}
+
+/// The access of clients to a zone. A secondary has a second entry: a signed request needs one with its key.
+const fn acl(setup: &Setup) -> &'static str {
+    match (setup.keys.is_empty(), setup.primary.is_some()) {
+        (true, _) => "",
+        (false, true) => "    acl: [all, signed]\n",
+        (false, false) => "    acl: all\n",
+    }
 }
 
 /// The ID of a key is its name without the final dot.

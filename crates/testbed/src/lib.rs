@@ -15,6 +15,7 @@ mod probe;
 mod process;
 mod programs;
 mod setup;
+mod transfer;
 // One adapter for each server: its configuration and its command line.
 mod bind;
 mod catamaran;
@@ -47,6 +48,7 @@ pub use probe::{answers_for, serves};
 pub use process::{Peer, output_end, spawn_into};
 pub use programs::{PROGRAM_VARIABLES, Programs};
 pub use setup::{Encryption, ServedZone, Setup, UpdateKey};
+pub use transfer::transfer;
 
 use std::path::PathBuf;
 

@@ -11,6 +11,7 @@ use super::launch::Launch;
 use super::probe::answers_for;
 use super::process::{output_end, spawn_into, stop};
 use super::setup::{ServedZone, Setup, create_folder, replace_in_file};
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -52,6 +53,9 @@ pub struct Nodes {
     /// The environment of commands, so that their processes are found too.
     environment: Vec<(String, String)>,
     nodes: Vec<Node>,
+    setup: Setup,
+    /// The addresses of nodes that join later.
+    joining: VecDeque<NodeAddresses>,
 }
 
 /// A node.
@@ -66,38 +70,62 @@ struct Node {
 }
 
 impl Nodes {
-    /// Creates a cluster with a node for each of the addresses, and waits until each answers for all zones. Uses of
-    /// `setup`: `threads`, `idle_s`, the first of `keys`, `zones`, `launch`, the certificate of `encryption`, and
-    /// `connections_max`.
+    /// Creates a cluster with a node for each of the addresses except the last ones, which [`Self::join`] later. Waits
+    /// until each answers for all zones. Uses of `setup`: `threads`, `idle_s`, the first of `keys`, `zones`, `launch`,
+    /// the certificate of `encryption`, and `connections_max`.
     ///
     /// # Errors
     /// [`PeerError`] if the program is missing, if a node does not start, or if `setup` has a primary.
-    pub fn start(setup: &Setup, addresses: &[NodeAddresses]) -> Result<Self, PeerError> {
+    pub fn start(setup: &Setup, addresses: &[NodeAddresses], joining: usize) -> Result<Self, PeerError> {
         if setup.primary.is_some() {
             return Err(PeerError::Unsupported(Kind::Catamaran, "primary"));
         }
         let program = setup.programs.find(Kind::Catamaran).ok_or(PeerError::Missing(Kind::Catamaran))?;
         create_folder(&setup.folder)?;
         let (folder, environment) = (setup.folder.join("cluster"), setup.launch.environment.clone());
-        let mut nodes = Self { program, folder, environment, nodes: Vec::new() };
-        for (index, addresses) in addresses.iter().enumerate() {
-            let folder = nodes.create(index, addresses)?;
-            let config = folder.join("catamaran.toml");
-            configure(&config, setup, addresses)?;
-            nodes.nodes.push(nodes.serve(index, config, addresses, setup)?);
-            nodes.wait_for("the node to vote", |nodes| nodes.voters() == Some(index + 1))?;
-        }
-        nodes.add_data(setup)?;
-        for zone in &setup.zones {
-            let apex: Option<Name> = zone.apex.parse().ok();
+        let (first, joining) = addresses.split_at(addresses.len().saturating_sub(joining));
+        let joining = joining.to_vec().into();
+        let mut nodes = Self { program, folder, environment, nodes: Vec::new(), setup: setup.clone(), joining };
+        first.iter().try_for_each(|addresses| nodes.add(addresses))?;
+        nodes.add_data()?;
+        nodes.wait_for_answers()?;
+        Ok(nodes)
+    }
+
+    /// Starts the next node of those that join later. Waits until it votes, and answers for all zones.
+    ///
+    /// # Errors
+    /// [`PeerError`] if it does not start, or if there is no node left.
+    pub fn join(&mut self) -> Result<(), PeerError> {
+        let reason = || PeerError::Start(Kind::Catamaran, io::Error::other("no node is left that could join"));
+        let addresses = self.joining.pop_front().ok_or_else(reason)?;
+        self.add(&addresses)?;
+        self.wait_for_answers()
+    }
+
+    /// Starts a node, and waits until it votes.
+    fn add(&mut self, addresses: &NodeAddresses) -> Result<(), PeerError> {
+        let index = self.nodes.len();
+        let folder = self.create(index, addresses)?;
+        let config = folder.join("catamaran.toml");
+        configure(&config, &self.setup, addresses)?;
+        let node = self.serve(index, config, addresses)?;
+        self.nodes.push(node);
+        self.wait_for("the node to vote", |nodes| nodes.voters() == Some(index + 1))
+    }
+
+    /// Waits until each running node answers for all zones.
+    fn wait_for_answers(&mut self) -> Result<(), PeerError> {
+        let apexes: Vec<Option<Name>> = self.setup.zones.iter().map(|zone| zone.apex.parse().ok()).collect();
+        for apex in apexes {
             let does_answer = |node: &Node| {
                 let asked =
                     node.launch.inside(|| Ok(apex.as_ref().is_some_and(|apex| answers_for(node.addresses.dns, apex))));
                 asked.unwrap_or(false)
             };
-            nodes.wait_for("every node to answer", |nodes| nodes.nodes.iter().all(does_answer))?;
+            self.wait_for("every node to answer", |nodes| nodes.nodes.iter().all(does_answer))?;
         }
-        Ok(nodes)
+        Ok(())
     }
 
     /// Creates the files of a node. Returns its folder.
@@ -116,26 +144,21 @@ impl Nodes {
         Ok(folder.join(format!("node-{number}")))
     }
 
-    fn serve(
-        &self,
-        index: usize,
-        config: PathBuf,
-        addresses: &NodeAddresses,
-        setup: &Setup,
-    ) -> Result<Node, PeerError> {
+    fn serve(&self, index: usize, config: PathBuf, addresses: &NodeAddresses) -> Result<Node, PeerError> {
         let mut inner = Command::new(&self.program);
         inner.args(["serve", "--config"]).arg(&config);
         let words = std::iter::once(inner.get_program()).chain(inner.get_args());
         let words = words.map(|word| word.to_string_lossy().into_owned()).collect();
-        let launch = Launch { namespace: addresses.namespace.clone(), ..setup.launch.clone() };
+        let launch = Launch { namespace: addresses.namespace.clone(), ..self.setup.launch.clone() };
         let mut command = Box::new(launch.command(&inner));
-        let output = setup.folder.join(format!("output-{}", index + 1));
+        let output = self.setup.folder.join(format!("output-{}", index + 1));
         let child = spawn_into(&mut command, &output).map_err(|error| PeerError::Start(Kind::Catamaran, error))?;
         Ok(Node { addresses: addresses.clone(), launch, config, output, words, command, child })
     }
 
     /// Adds the zones, and a key that may update and transfer them.
-    fn add_data(&self, setup: &Setup) -> Result<(), PeerError> {
+    fn add_data(&self) -> Result<(), PeerError> {
+        let setup = &self.setup;
         self.change_zones(&setup.zones, ZoneChange::Add).map_err(|error| PeerError::Start(Kind::Catamaran, error))?;
         if let Some(key) = setup.keys.first() {
             let file = setup.write("cluster/update.key", &key.bind_text())?;
@@ -290,6 +313,12 @@ impl Nodes {
         &self.nodes[index].words
     }
 
+    /// The file with the output of a node.
+    #[must_use]
+    pub fn output(&self, index: usize) -> &Path {
+        &self.nodes[index].output
+    }
+
     /// The end of the output of a node.
     #[must_use]
     pub fn output_end(&self, index: usize) -> String {
@@ -348,7 +377,7 @@ mod tests {
     fn a_cluster_cannot_be_a_secondary() {
         let address = ([127, 0, 0, 1], 53).into();
         let setup = Setup { primary: Some(address), ..Setup::new("/nowhere", address, Vec::new()) };
-        let refused = Nodes::start(&setup, &[]).map(drop);
+        let refused = Nodes::start(&setup, &[], 0).map(drop);
         assert!(matches!(refused, Err(PeerError::Unsupported(Kind::Catamaran, "primary"))));
     }
 }

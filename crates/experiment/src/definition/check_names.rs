@@ -2,7 +2,7 @@
 
 use super::problem::{Problem, hint};
 use super::variables::{FOLDER, SERVER_VARIABLES, names};
-use super::{Experiment, Override, Value};
+use super::{Experiment, Override, Picture, TIME, Value};
 use crate::expression;
 use crate::want::Want;
 use std::collections::BTreeMap;
@@ -57,6 +57,10 @@ fn check_variables(experiment: &Experiment) -> Result<(), Problem> {
         }
     }
     for (name, values) in &experiment.matrix {
+        if name == TIME {
+            let text = "`time` is the axis of pictures over time; choose another name";
+            return Err(Problem::new(&["matrix", name], text));
+        }
         if experiment.variables.contains_key(name) {
             let text = format!("`{name}` is a variable and a parameter; choose another name for one of them");
             return Err(Problem::new(&["matrix", name], text));
@@ -116,6 +120,10 @@ fn check_word(place: &[&str], name: &str) -> Result<(), Problem> {
 fn check_servers_and_loads(experiment: &Experiment) -> Result<(), Problem> {
     if experiment.loads.is_empty() {
         return Err(Problem::new(&["load"], "the experiment has no load; add a [[load]] with a key `run`"));
+    }
+    if experiment.loads.iter().all(|load| load.at_end) {
+        let text = "there is no load whose end this one could wait for; remove `at_end`";
+        return Err(Problem::new(&["load", "0", "at_end"], text));
     }
     let mut seen: Vec<&str> = Vec::new();
     let servers = experiment.servers.iter().map(|server| ("server", server.name.as_str())).enumerate();
@@ -262,9 +270,32 @@ fn values<'a>(sizes: [&'a BTreeMap<String, Vec<Value>>; 3], name: &str) -> Vec<&
     found
 }
 
+/// The figure of a picture over time.
+fn check_series(experiment: &Experiment, picture: &Picture) -> Result<(), (&'static str, String)> {
+    if !picture.paper.is_empty() {
+        return Err(("paper", "a picture over time has no values of the source; remove this key".into()));
+    }
+    let (load, name) = experiment.load_of(&picture.figure);
+    if !experiment.loads.iter().any(|known| known.name == load) {
+        let known = experiment.loads.iter().map(|load| load.name.as_str()).collect::<Vec<_>>().join(", ");
+        let text = format!("the figure `{}` does not begin with the name of a load; loads: {known}", picture.figure);
+        return Err(("figure", text));
+    }
+    if report::is_second_series(name) {
+        return Ok(());
+    }
+    let known = report::second_series_names();
+    let hint = hint(name, known.iter().map(String::as_str));
+    Err(("figure", format!("the figure `{}` does not exist over time; {hint}", picture.figure)))
+}
+
 fn check_pictures(experiment: &Experiment) -> Result<(), Problem> {
     for (index, picture) in experiment.pictures.iter().enumerate() {
-        let axes = [("by", Some(&picture.by)), ("lines", picture.lines.as_ref())];
+        if picture.by == TIME {
+            check_series(experiment, picture)
+                .map_err(|(key, text)| Problem::new(&["picture", &index.to_string(), key], text))?;
+        }
+        let axes = [("by", Some(&picture.by).filter(|by| **by != TIME)), ("lines", picture.lines.as_ref())];
         for (key, name) in axes {
             let Some(name) = name else { continue };
             if !experiment.matrix.contains_key(name) {

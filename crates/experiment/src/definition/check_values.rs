@@ -2,7 +2,7 @@
 
 use super::problem::{Problem, hint};
 use super::variables::{FOLDER, SERVER_VARIABLES, substitute};
-use super::{Event, Experiment, Load, Node, Resolved, Server, addresses, command};
+use super::{Action, Event, Experiment, Load, Node, Resolved, Server, addresses, command};
 use crate::expression::Expression;
 use crate::limits::{CELL_SECONDS_MAX, CELLS_MAX, CORES_MAX, CPU_CORES_MIN, NODES_MAX};
 use measure::Transport;
@@ -92,7 +92,7 @@ fn check_event(event: &Event, experiment: &Experiment, values: &BTreeMap<String,
         let why = if action.is_of_zones() {
             "needs the number of zones; write for example zones = 100"
         } else {
-            "changes no zones; remove `zones`"
+            "is not about zones; remove `zones`"
         };
         return Err(("zones", format!("`{}` {why}", action.label())));
     }
@@ -100,13 +100,15 @@ fn check_event(event: &Event, experiment: &Experiment, values: &BTreeMap<String,
         return Err(("action", format!("`{}` needs links between loads and servers; add [links]", action.label())));
     }
     if action.is_of_zones() {
-        return check_change(event, experiment, values);
+        return check_change(event, action, experiment, values);
+    }
+    if action == Action::Join {
+        return check_join(event, experiment, values);
     }
     match node {
         Some(Node::Number(number)) => {
             let server = experiment.servers.iter().find(|server| server.name == event.server);
-            let nodes = server.and_then(|server| server.nodes.as_ref());
-            let count = nodes.and_then(|nodes| substitute(&nodes.0, values).ok()?.parse::<u32>().ok());
+            let count = count(server.and_then(|server| server.nodes.as_ref()), values);
             match count.filter(|count| number > *count) {
                 Some(count) => {
                     Err(("node", format!("there is no node {number}; the server {} has {count}", event.server)))
@@ -131,12 +133,34 @@ fn check_event(event: &Event, experiment: &Experiment, values: &BTreeMap<String,
     }
 }
 
-/// Whether the zones of a server can change.
-fn check_change(event: &Event, experiment: &Experiment, values: &BTreeMap<String, String>) -> Result<(), KeyProblem> {
+/// Whether the server has nodes that join. That there are enough of them shows when the cell runs.
+fn check_join(event: &Event, experiment: &Experiment, values: &BTreeMap<String, String>) -> Result<(), KeyProblem> {
+    if event.node.is_some() {
+        return Err(("node", "the next node joins; remove `node`".into()));
+    }
+    let Some(server) = experiment.servers.iter().find(|server| server.name == event.server) else { return Ok(()) };
+    match count(server.joining.as_ref(), values) {
+        Some(1..) => Ok(()),
+        _ => Err(("server", format!("no node of the server {} joins later; add `joining = 1`", server.name))),
+    }
+}
+
+/// A number of nodes, if it is one.
+fn count(nodes: Option<&super::Value>, values: &BTreeMap<String, String>) -> Option<u32> {
+    substitute(&nodes?.0, values).ok()?.parse().ok()
+}
+
+/// Whether the zones of a server can change or be transferred.
+fn check_change(
+    event: &Event,
+    action: Action,
+    experiment: &Experiment,
+    values: &BTreeMap<String, String>,
+) -> Result<(), KeyProblem> {
     let Some(server) = experiment.servers.iter().find(|server| server.name == event.server) else { return Ok(()) };
     let (name, kind) = (&server.name, substitute(&server.kind, values).map_err(|text| ("server", text))?);
     if event.node.is_some() {
-        return Err(("node", "zones change on all nodes; remove `node`".into()));
+        return Err(("node", "zones change on all nodes, and are transferred from the last one; remove `node`".into()));
     }
     if server.hierarchy.is_none() {
         return Err(("server", format!("the server {name} has no `hierarchy` whose zones could change; add it")));
@@ -144,7 +168,11 @@ fn check_change(event: &Event, experiment: &Experiment, values: &BTreeMap<String
     if kind == Kind::Catamaran.label() || kind == ECHO {
         return Ok(());
     }
-    let nodes = server.nodes.as_ref().and_then(|nodes| substitute(&nodes.0, values).ok()?.parse::<u32>().ok());
+    if action == Action::TransferZones {
+        let reason = || ("server", format!("zones of {kind} are transferred with a key; add `key = true`"));
+        return if server.key { Ok(()) } else { Err(reason()) };
+    }
+    let nodes = count(server.nodes.as_ref(), values);
     let has_secondary = nodes.is_some_and(|nodes| nodes > 1) && server.primary.is_none();
     if !WITH_CATALOGS.iter().any(|known| known.label() == kind) {
         let kinds = WITH_CATALOGS.map(Kind::label).join(", ");
@@ -203,8 +231,15 @@ fn check_nodes(
     kind: &str,
     in_cell: impl Fn(&'static str, &str) -> Result<String, KeyProblem>,
 ) -> Result<(), KeyProblem> {
-    let Some(nodes) = &server.nodes else { return Ok(()) };
-    if in_cell("nodes", &nodes.0)? == "1" || kind == Kind::Catamaran.label() {
+    let nodes = server.nodes.as_ref().map_or(Ok("1".to_owned()), |nodes| in_cell("nodes", &nodes.0))?;
+    if let Some(joining) = &server.joining {
+        let joining = in_cell("joining", &joining.0)?;
+        if !matches!((joining.parse::<u32>(), nodes.parse::<u32>()), (Ok(joining), Ok(nodes)) if joining < nodes) {
+            let text = format!("`{joining}` of {nodes} nodes cannot join later; write 1, and 2 or more `nodes`");
+            return Err(("joining", text));
+        }
+    }
+    if nodes == "1" || kind == Kind::Catamaran.label() {
         return Ok(());
     }
     if !WITH_SECONDARIES.iter().any(|known| known.label() == kind) {

@@ -1,4 +1,4 @@
-//! The events of a cell: faults, and changes of zones.
+//! The events of a cell: faults, reloads, nodes that join, changes and transfers of zones.
 
 use super::Value;
 use super::problem::hint;
@@ -19,7 +19,7 @@ pub struct Event {
     pub node: Option<Value>,
     /// What happens to it, as in [`Action::ALL`].
     pub action: String,
-    /// The number of zones that are added or removed. 0 changes nothing.
+    /// The number of zones that are added, removed or transferred. With 0, nothing happens.
     pub zones: Option<Value>,
 }
 
@@ -64,6 +64,10 @@ pub enum Action {
     Resume,
     /// Restarts a killed process.
     Restart,
+    /// Makes the process read its configuration again, as SIGHUP does.
+    Reload,
+    /// Starts the next node of those that join later.
+    Join,
     /// Drops all packets from and to its machine. Needs links.
     Cut,
     /// Drops packets to its machine.
@@ -76,6 +80,8 @@ pub enum Action {
     RemoveZones,
     /// Adds zones that were removed.
     AddZones,
+    /// Transfers the last zones of its hierarchy from its last node, one after the other.
+    TransferZones,
 }
 
 impl std::str::FromStr for Action {
@@ -101,8 +107,9 @@ impl Event {
         let seconds = in_cell.ok_or(("seconds", wrong))?;
         let action = text("action", &self.action)?.parse().map_err(|reason| ("action", reason))?;
         let node = self.node.as_ref().map(|node| text("node", &node.0)?.parse().map_err(|reason| ("node", reason)));
-        let zones = self.zones.as_ref().map(|zones| {
-            let zones = text("zones", &zones.0)?;
+        let zones = self.zones.as_ref().map(|zones| text("zones", &zones.0)).transpose()?;
+        // An empty value is a missing one. The action may depend on a parameter.
+        let zones = zones.filter(|zones| !zones.is_empty()).map(|zones| {
             zones.parse().map_err(|_| ("zones", format!("`{zones}` is not a number of zones; write 0 or more")))
         });
         Ok(Resolved { seconds, action, node: node.transpose()?, zones: zones.transpose()? })
@@ -118,29 +125,32 @@ pub struct Resolved {
     pub action: Action,
     /// The node; all nodes if `None`.
     pub node: Option<Node>,
-    /// The number of zones that change.
+    /// The number of zones that change or are transferred.
     pub zones: Option<usize>,
 }
 
 impl Action {
     /// All actions.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 13] = [
         Self::Kill,
         Self::Pause,
         Self::Resume,
         Self::Restart,
+        Self::Reload,
+        Self::Join,
         Self::Cut,
         Self::CutIn,
         Self::CutOut,
         Self::Heal,
         Self::RemoveZones,
         Self::AddZones,
+        Self::TransferZones,
     ];
 
-    /// Whether it changes the zones of a server.
+    /// Whether it changes or transfers zones of a server.
     #[must_use]
     pub const fn is_of_zones(self) -> bool {
-        matches!(self, Self::RemoveZones | Self::AddZones)
+        matches!(self, Self::RemoveZones | Self::AddZones | Self::TransferZones)
     }
 
     /// Whether it concerns the links of a machine.
@@ -157,12 +167,15 @@ impl Action {
             Self::Pause => "pause",
             Self::Resume => "resume",
             Self::Restart => "restart",
+            Self::Reload => "reload",
+            Self::Join => "join",
             Self::Cut => "cut",
             Self::CutIn => "cut-in",
             Self::CutOut => "cut-out",
             Self::Heal => "heal",
             Self::RemoveZones => "remove-zones",
             Self::AddZones => "add-zones",
+            Self::TransferZones => "transfer-zones",
         }
     }
 }

@@ -15,6 +15,14 @@ impl Experiment {
         self.matrix.iter().map(|(name, values)| (name.as_str(), values.iter().map(|value| value.0.as_str()).collect()))
     }
 
+    /// The name of the load of a figure, and the figure's name without it. The only load may have an empty name.
+    pub(crate) fn load_of<'a>(&'a self, figure: &'a str) -> (&'a str, &'a str) {
+        let named = self.loads.iter().filter(|load| !load.name.is_empty());
+        let mut found =
+            named.filter_map(|load| Some((load.name.as_str(), figure.strip_prefix(&load.name)?.strip_prefix('.')?)));
+        found.next().unwrap_or(("", figure))
+    }
+
     /// All combinations of the values of the parameters. The last parameter changes fastest.
     #[must_use]
     pub fn combinations(&self) -> Vec<BTreeMap<String, String>> {

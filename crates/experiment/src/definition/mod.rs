@@ -28,6 +28,9 @@ pub use sizes::Size;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// The horizontal axis of a picture with the seconds of the runs. No parameter has this name.
+pub const TIME: &str = "time";
+
 /// A value of a variable or parameter: text, or a number in its shortest form.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(from = "Scalar", into = "String")]
@@ -95,7 +98,7 @@ pub struct Experiment {
     /// The servers of each cell, in the order in which they start.
     #[serde(default, rename = "server")]
     pub servers: Vec<Server>,
-    /// The loads of each cell. They start together.
+    /// The loads of each cell. They start together, except for those at the end.
     #[serde(default, rename = "load")]
     pub loads: Vec<Load>,
     /// Faults and other events, by time.
@@ -177,6 +180,8 @@ pub struct Server {
     /// Number of nodes, a process each: of a cluster of `catamaran`, or a primary of `bind`, `knot` or `nsd` and its
     /// secondaries. Node 1 is the primary.
     pub nodes: Option<Value>,
+    /// How many of its nodes start with an event `join`. The others start before the loads.
+    pub joining: Option<Value>,
     /// The transport of `{NAME.address}`: `udp`, `tcp`, `dot`, `doh` or `doq`. UDP and TCP are always served too.
     pub transport: Option<String>,
     /// How long an idle connection stays open, for example `20s`.
@@ -198,6 +203,7 @@ impl Server {
     pub fn settings(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let values = [
             ("nodes", &self.nodes),
+            ("joining", &self.joining),
             ("threads", &self.threads),
             ("cpu", &self.cpu),
             ("core", &self.core),
@@ -235,6 +241,9 @@ pub struct Load {
     pub run: String,
     /// The core that it is pinned to, from 0. If missing, it may use all cores.
     pub core: Option<Value>,
+    /// Whether it starts when all other loads have ended, for example to look for what they wrote.
+    #[serde(default)]
+    pub at_end: bool,
 }
 
 /// A claim about the results.
@@ -264,7 +273,7 @@ pub struct Picture {
     pub title: String,
     /// The figure on the vertical axis, for example `rate`.
     pub figure: String,
-    /// The parameter on the horizontal axis.
+    /// The parameter on the horizontal axis, or [`TIME`].
     pub by: String,
     /// The parameter with one line for each value; one line if missing.
     pub lines: Option<String>,

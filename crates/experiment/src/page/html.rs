@@ -73,12 +73,10 @@ impl Page<'_> {
         for picture in &self.pictures {
             let svg = picture.chart.draw(ImageFormat::Svg)?;
             let svg = String::from_utf8(svg).map_err(|error| format!("cannot draw {}: {error}", picture.file_stem))?;
-            let title = escape(&picture.chart.title);
-            let grey = if picture.chart.paper.iter().any(Option::is_some) { " Grey: the source's values." } else { "" };
+            let (title, caption) = (escape(&picture.title), escape(&picture.chart.caption()));
             html += &format!(
                 "<figure><div class=\"wide chart\" role=\"img\" aria-label=\"{title}\">\n{svg}</div>\n\
-                 <figcaption>Points are medians over the repeats. Whiskers reach from the lowest to the highest \
-                 repeat.{grey}</figcaption></figure>\n"
+                 <figcaption>{caption}</figcaption></figure>\n"
             );
         }
         Ok(if html.is_empty() { html } else { format!("<h2 id=\"pictures\">Pictures</h2>\n{html}") })

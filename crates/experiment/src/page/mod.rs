@@ -13,6 +13,7 @@ pub(crate) mod results;
 mod html;
 mod pictures;
 mod readme;
+mod timeline;
 mod verdicts;
 
 #[cfg(test)]
@@ -47,7 +48,7 @@ pub fn write(folder: &Path, experiment: &Experiment) -> Result<Verdicts, String>
     let results = Results::read(folder, experiment)?;
     let claims = experiment.claims.iter().map(|claim| judge(claim, experiment, &results.cells));
     let verdicts = Verdicts { claims: claims.collect::<Result<_, _>>()? };
-    let pictures = pictures::draw(experiment, &results)?;
+    let pictures = pictures::draw(folder, experiment, &results)?;
     let machines = machine::machines(folder, &results.cells);
     for picture in &pictures {
         for (format, extension) in [(ImageFormat::Svg, "svg"), (ImageFormat::Png, "png")] {

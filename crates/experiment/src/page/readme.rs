@@ -45,7 +45,7 @@ impl Page<'_> {
         out += &self.claims_in_markdown();
         for picture in &self.pictures {
             let stem = &picture.file_stem;
-            out += &format!("\n![{}]({stem}.svg)\n\n[PNG]({stem}.png)\n", text(&picture.chart.title));
+            out += &format!("\n![{}]({stem}.svg)\n\n[PNG]({stem}.png)\n", text(&picture.title));
         }
         out += &self.cells_in_markdown();
         let first = self.results.combinations.iter().find_map(|all| {

@@ -1,7 +1,7 @@
 //! The results of all cells, by combination of parameters.
 
 use crate::claim::Interval;
-use crate::definition::Experiment;
+use crate::definition::{Experiment, TIME};
 use crate::limits::CELLS_MAX;
 use crate::results::{CellResult, Outcome};
 use std::collections::BTreeMap;
@@ -189,7 +189,9 @@ fn paths(cells: &Path) -> Result<Vec<PathBuf>, String> {
 fn figures(experiment: &Experiment) -> Vec<String> {
     let of_claims = experiment.claims.iter().flat_map(|claim| crate::expression::figures(&claim.value));
     let mut figures: Vec<String> = Vec::new();
-    for figure in of_claims.chain(experiment.pictures.iter().map(|picture| picture.figure.clone())) {
+    // Figures over time have no value for a whole run.
+    let drawn = experiment.pictures.iter().filter(|picture| picture.by != TIME);
+    for figure in of_claims.chain(drawn.map(|picture| picture.figure.clone())) {
         if !figures.contains(&figure) {
             figures.push(figure);
         }

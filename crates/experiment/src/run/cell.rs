@@ -8,7 +8,7 @@ use super::server::Server;
 use super::start::{check_user_server, start};
 use super::{Options, figures, shell_line};
 use crate::definition::variables::FOLDER;
-use crate::definition::{Event, Experiment, Resolved};
+use crate::definition::{Event, Experiment, Load as Definition, Resolved};
 use crate::limits::CELL_SECONDS_MAX;
 use crate::results::{Cell, CellResult, EventResult, Outcome, ServerResult};
 use std::collections::BTreeMap;
@@ -93,16 +93,13 @@ fn attempt(context: &Context<'_>, experiment: &Experiment, result: &mut CellResu
     }
     experiment.complete(&mut values).map_err(CellError::Failed)?;
     servers.iter_mut().for_each(Server::begin);
-    let mut loads = Vec::new();
-    let (mut marks, has_events) = (Marks::default(), !experiment.events.is_empty());
-    for definition in &experiment.loads {
-        let load = Load::start(context, &hosts, definition, &values, has_events.then_some(&mut marks))?;
-        let words: Vec<_> = std::iter::once("catlab").chain(load.words.iter().map(String::as_str)).collect();
-        result.commands.push(relative_line(&words, context.folder));
-        result.servers.extend(load.servers.iter().cloned());
-        loads.push(load);
-    }
-    let events = planned(&experiment.events, &values)?;
+    let mut marks = (!experiment.events.is_empty()).then(Marks::default);
+    let start = |is_at_end: bool, marks: Option<&mut Marks>, result: &mut CellResult| {
+        let definitions = experiment.loads.iter().filter(|load| load.at_end == is_at_end);
+        start_loads(context, &hosts, definitions, &values, marks, result)
+    };
+    let mut loads = start(false, marks.as_mut(), result)?;
+    let (marks, events) = (marks.unwrap_or_default(), planned(&experiment.events, &values)?);
     let waited = wait(context, &hosts, &events, &marks, &mut servers, &mut loads, result);
     for server in &servers {
         let (cpu_seconds, memory_bytes) = server.used();
@@ -110,12 +107,37 @@ fn attempt(context: &Context<'_>, experiment: &Experiment, result: &mut CellResu
         result.figures.insert(format!("{}.memory_bytes", server.name()), memory_bytes as f64);
     }
     waited?;
+    let count = loads.len();
+    loads.extend(start(true, None, result)?);
+    if loads.len() > count {
+        wait(context, &hosts, &[], &Marks::default(), &mut servers, &mut loads[count..], result)?;
+    }
     if !hosts.are_alive() {
         return Err(CellError::Failed("the links failed while the loads ran".into()));
     }
     let reasons = read_loads(context, &loads, result)?;
-    note_cpu_per_answer(&servers, &loads, result);
+    note_cpu_per_answer(&servers, &loads[..count], result);
     Ok(reasons)
+}
+
+/// Starts loads that run together. With `marks`, their charts over time show events.
+fn start_loads<'a>(
+    context: &Context<'_>,
+    hosts: &Hosts,
+    definitions: impl Iterator<Item = &'a Definition>,
+    values: &BTreeMap<String, String>,
+    mut marks: Option<&mut Marks>,
+    result: &mut CellResult,
+) -> Result<Vec<Load>, CellError> {
+    let mut loads = Vec::new();
+    for definition in definitions {
+        let load = Load::start(context, hosts, definition, values, marks.as_deref_mut())?;
+        let words: Vec<_> = std::iter::once("catlab").chain(load.words.iter().map(String::as_str)).collect();
+        result.commands.push(relative_line(&words, context.folder));
+        result.servers.extend(load.servers.iter().cloned());
+        loads.push(load);
+    }
+    Ok(loads)
 }
 
 /// A command line to paste into a shell in the folder of the experiment.

@@ -15,6 +15,7 @@ mod figures;
 mod hosts;
 mod load;
 mod marks;
+mod peers;
 mod phases;
 mod server;
 mod start;

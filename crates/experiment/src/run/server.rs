@@ -2,12 +2,14 @@
 
 use super::cell::Context;
 use super::hosts::Hosts;
+use super::peers::Peers;
 use super::process::{self, Identity, Process};
 use super::zones::Zones;
 use crate::definition::{Action, Node, Resolved};
 use crate::results::ServerResult;
 use nix::sys::signal::Signal;
 use std::collections::BTreeMap;
+use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,6 +19,8 @@ use testbed::{Nodes, Peer, ZoneChange, spawn_into};
 
 /// Time limit for a signal to take effect.
 const EVENT_MAX: Duration = Duration::from_secs(2);
+/// Time limit for a server to report that it reads its configuration again.
+const RELOAD_MAX: Duration = Duration::from_secs(10);
 /// Time limit for a killed process to be gone.
 const KILL_MAX: Duration = Duration::from_secs(10);
 /// Time limit for a cluster to have a leader.
@@ -33,6 +37,8 @@ pub(super) struct Server {
     zones: Zones,
     mark: String,
     nodes: Vec<NodeProcess>,
+    /// The machine of a net on which each node runs or will run.
+    machines: Vec<Option<usize>>,
     /// The node that the last event with `leader` or `follower` was aimed at.
     last: Option<usize>,
     /// CPU seconds of its killed processes.
@@ -47,8 +53,6 @@ pub(super) struct Server {
 struct NodeProcess {
     root: Identity,
     is_killed: bool,
-    /// The machine of a net on which it runs.
-    machine: Option<usize>,
 }
 
 /// The nodes at which an event is aimed, from 0.
@@ -79,9 +83,9 @@ impl Target {
 /// The program of a server.
 pub(super) enum Program {
     /// Another server. With several nodes, the first one is the primary of the others.
-    Peers(Vec<Peer>),
+    Peers(Peers),
     /// Catamaran, with a process for each node.
-    Nodes(Nodes),
+    Nodes(Box<Nodes>),
     /// The echo server of `catlab`.
     Echo(Echo),
 }
@@ -94,19 +98,31 @@ pub(super) struct Echo {
 }
 
 impl Server {
-    /// A server that has started. `roots` has the process and machine of each node.
+    /// A server that has started. `roots` has the process of each node that runs, and `machines` the machine of each.
     pub(super) fn new(
         result: ServerResult,
         variables: BTreeMap<&'static str, String>,
         commands: Vec<Vec<String>>,
         (program, zones): (Program, Zones),
         mark: String,
-        roots: Vec<(Identity, Option<usize>)>,
+        (roots, machines): (Vec<Identity>, Vec<Option<usize>>),
     ) -> Self {
-        let roots = roots.into_iter();
-        let nodes = roots.map(|(root, machine)| NodeProcess { root, is_killed: false, machine }).collect();
+        let nodes = roots.into_iter().map(|root| NodeProcess { root, is_killed: false }).collect();
         let (last, cpu_killed, cpu_before, memory_bytes) = (None, 0.0, 0.0, 0);
-        Self { result, variables, commands, program, zones, mark, nodes, last, cpu_killed, cpu_before, memory_bytes }
+        Self {
+            result,
+            variables,
+            commands,
+            program,
+            zones,
+            mark,
+            nodes,
+            machines,
+            last,
+            cpu_killed,
+            cpu_before,
+            memory_bytes,
+        }
     }
 
     /// Its name.
@@ -171,6 +187,9 @@ impl Server {
         let is_observed = match event.action {
             Action::RemoveZones => return self.zones.change(&self.program, ZoneChange::Remove, zones, &is_stopped),
             Action::AddZones => return self.zones.change(&self.program, ZoneChange::Add, zones, &is_stopped),
+            Action::TransferZones => return self.zones.transfer(&self.program, zones, &is_stopped),
+            Action::Join => return self.join(context),
+            Action::Reload => self.reload(indices),
             Action::Kill => self.kill(indices),
             Action::Pause => {
                 let before = self.processes(indices);
@@ -186,7 +205,7 @@ impl Server {
             }
             Action::Restart => indices.iter().all(|index| self.start_again(*index, context)),
             Action::Cut | Action::CutIn | Action::CutOut | Action::Heal => {
-                let machines: Option<Vec<usize>> = indices.iter().map(|index| self.nodes[*index].machine).collect();
+                let machines: Option<Vec<usize>> = indices.iter().map(|index| self.machines[*index]).collect();
                 machines.is_some_and(|machines| hosts.act(&machines, event.action))
             }
         };
@@ -253,9 +272,31 @@ impl Server {
         }
         let Some(root) = Identity::of(self.program.pids()[index]) else { return false };
         let is_new = root != self.nodes[index].root;
-        let machine = self.nodes[index].machine;
-        self.nodes[index] = NodeProcess { root, is_killed: false, machine };
+        self.nodes[index] = NodeProcess { root, is_killed: false };
         is_new && context.record.add_process(root).is_ok()
+    }
+
+    /// Starts the next node of those that join later. Waits until it answers.
+    fn join(&mut self, context: &Context<'_>) -> Result<(), String> {
+        self.program.join()?;
+        let pids = self.program.pids();
+        let started = pids.get(self.nodes.len()).copied().ok_or("no node is left that could join")?;
+        let root = Identity::of(started).ok_or("the node exited")?;
+        self.nodes.push(NodeProcess { root, is_killed: false });
+        context.record.add_process(root).map_err(|error| error.to_string())
+    }
+
+    /// Sends SIGHUP. The effect is a new line in the output of each node.
+    fn reload(&self, indices: &[usize]) -> bool {
+        // An echo has no configuration. It is measured beside the others.
+        if matches!(self.program, Program::Echo(_)) {
+            return true;
+        }
+        let bytes = |index: &usize| fs::metadata(self.program.output(*index)).map_or(0, |file| file.len());
+        let before: Vec<u64> = indices.iter().map(bytes).collect();
+        process::send(&self.processes(indices), Signal::SIGHUP);
+        let have_reported = || indices.iter().zip(&before).all(|(index, before)| bytes(index) > *before);
+        process::wait_until(RELOAD_MAX, have_reported)
     }
 }
 
@@ -274,7 +315,7 @@ impl Program {
     /// The process ID of each node.
     pub(super) fn pids(&self) -> Vec<u32> {
         match self {
-            Self::Peers(peers) => peers.iter().map(Peer::pid).collect(),
+            Self::Peers(peers) => peers.running.iter().map(Peer::pid).collect(),
             Self::Nodes(nodes) => (0..nodes.count()).map(|index| nodes.pid(index)).collect(),
             Self::Echo(echo) => vec![echo.child.id()],
         }
@@ -283,7 +324,7 @@ impl Program {
     /// The address of its last node, for UDP and TCP. An echo has no zones to ask for.
     pub(super) fn last_address(&self) -> Option<SocketAddr> {
         match self {
-            Self::Peers(peers) => peers.last().map(|peer| peer.address),
+            Self::Peers(peers) => peers.running.last().map(|peer| peer.address),
             Self::Nodes(nodes) => nodes.dns_address(nodes.count().checked_sub(1)?),
             Self::Echo(_) => None,
         }
@@ -291,15 +332,33 @@ impl Program {
 
     fn is_running(&mut self, index: usize) -> bool {
         match self {
-            Self::Peers(peers) => peers[index].is_running(),
+            Self::Peers(peers) => peers.running[index].is_running(),
             Self::Nodes(nodes) => nodes.is_running(index),
             Self::Echo(echo) => matches!(echo.child.try_wait(), Ok(None)),
         }
     }
 
+    /// Starts the next node of those that join later.
+    fn join(&mut self) -> Result<(), String> {
+        match self {
+            Self::Peers(peers) => peers.join().map_err(|error| error.to_string()),
+            Self::Nodes(nodes) => nodes.join().map_err(|error| error.to_string()),
+            Self::Echo(_) => Ok(()),
+        }
+    }
+
+    /// The file with the output of a node.
+    fn output(&self, index: usize) -> PathBuf {
+        match self {
+            Self::Peers(peers) => peers.running[index].folder().join("output"),
+            Self::Nodes(nodes) => nodes.output(index).to_owned(),
+            Self::Echo(echo) => echo.output.clone(),
+        }
+    }
+
     fn output_end(&self, index: usize) -> String {
         match self {
-            Self::Peers(peers) => peers[index].output_end(),
+            Self::Peers(peers) => peers.running[index].output_end(),
             Self::Nodes(nodes) => nodes.output_end(index),
             Self::Echo(echo) => testbed::output_end(&echo.output),
         }
@@ -307,7 +366,7 @@ impl Program {
 
     fn start_again(&mut self, index: usize) -> io::Result<()> {
         match self {
-            Self::Peers(peers) => peers[index].start_again().map_err(io::Error::other),
+            Self::Peers(peers) => peers.running[index].start_again().map_err(io::Error::other),
             Self::Nodes(nodes) => nodes.start_again(index),
             Self::Echo(echo) => {
                 if matches!(echo.child.try_wait(), Ok(None)) {

@@ -3,6 +3,7 @@
 use super::cell::{CellError, Context};
 use super::cgroup;
 use super::hosts::{Host, Hosts};
+use super::peers::Peers;
 use super::process::{self, Identity};
 use super::server::{Echo, Program, Server};
 use super::zones::Zones;
@@ -18,9 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use testbed::echo::Certificate;
-use testbed::{
-    Encryption, Kind, Launch, NodeAddresses, Nodes, Peer, PeerError, ServedZone, Setup, UpdateKey, spawn_into,
-};
+use testbed::{Encryption, Kind, Launch, NodeAddresses, Nodes, PeerError, ServedZone, Setup, UpdateKey, spawn_into};
 
 /// Time limit for the echo server to start.
 const ECHO_START_MAX: Duration = Duration::from_secs(10);
@@ -89,6 +88,7 @@ pub(super) fn start(
         return Err(CellError::Unsupported(format!("{} does not answer over {transport}", known.label())));
     }
     let count = texts.number(definition.nodes.as_ref())?.unwrap_or(1);
+    let joining = texts.number(definition.joining.as_ref())?.unwrap_or(0);
     let of_nodes: Vec<Host> =
         (0..count).map(|_| hosts.next()).collect::<Result<_, _>>().map_err(|error| texts.failed(error))?;
     let mut setup = setup(context, &texts, &of_nodes[0], &mark)?;
@@ -106,21 +106,22 @@ pub(super) fn start(
             setup.threads = setup.threads.filter(|_| has_threads);
             // It has no catalogs. Events change its zones by its API.
             setup.catalog = None;
-            start_nodes(&setup, transport, &of_nodes).map_err(cannot_start)?
+            start_nodes(&setup, transport, &of_nodes, joining).map_err(cannot_start)?
         }
-        Some(kind) => start_peers(kind, &setup, transport, &of_nodes).map_err(cannot_start)?,
+        Some(kind) => start_peers(kind, &setup, transport, &of_nodes, joining).map_err(cannot_start)?,
         None if kind == ECHO => start_echo(&context.options.catlab, &setup, transport, &of_nodes[0])
             .map_err(|reason| texts.failed(reason))?,
         None => return Err(texts.failed(format!("there is no kind of server `{kind}`"))),
     };
     let mut roots = Vec::new();
-    for (pid, host) in started.program.pids().into_iter().zip(&of_nodes) {
+    for pid in started.program.pids() {
         let root = Identity::of(pid).ok_or_else(|| texts.failed("it exited"))?;
         context.record.add_process(root).map_err(|error| texts.failed(error))?;
-        roots.push((root, host.machine));
+        roots.push(root);
     }
     let (version, configuration) = (started.version, started.configuration);
     let zones = Zones::new(setup.clone(), definition.zones.len());
+    let machines = of_nodes.iter().map(|host| host.machine).collect();
     let result = ServerResult { name: definition.name.clone(), kind, version, configuration };
     let file = |path: &Path| path.display().to_string();
     let addresses: Vec<_> = started.addresses.iter().map(SocketAddr::to_string).collect();
@@ -129,12 +130,12 @@ pub(super) fn start(
         ("addresses", Some(addresses.join(","))),
         ("last", addresses.last().cloned()),
         ("plain", Some(setup.address.to_string())),
-        ("pid", roots.first().map(|(root, _)| root.pid.to_string())),
+        ("pid", roots.first().map(|root| root.pid.to_string())),
         ("key", definition.key.then(|| file(&key_file(&setup)))),
         ("ca", transport.is_encrypted().then(|| file(&authority))),
     ];
     let variables = variables.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
-    Ok(Server::new(result, variables, started.commands, (started.program, zones), mark, roots))
+    Ok(Server::new(result, variables, started.commands, (started.program, zones), mark, (roots, machines)))
 }
 
 /// Checks that a running server of the user has the zones of the experiment. Over encrypted transports it is not asked.
@@ -260,7 +261,7 @@ fn encrypted(host: &Host, transport: Transport, wanted: &[Transport]) -> io::Res
 /// The transports on the port for DNS over TLS and QUIC.
 const TLS_OR_QUIC: [Transport; 2] = [Transport::Dot, Transport::Doq];
 
-fn start_nodes(setup: &Setup, transport: Transport, hosts: &[Host]) -> Result<Started, PeerError> {
+fn start_nodes(setup: &Setup, transport: Transport, hosts: &[Host], joining: usize) -> Result<Started, PeerError> {
     let program = setup.programs.find(Kind::Catamaran).ok_or(PeerError::Missing(Kind::Catamaran))?;
     let wrong = |error| PeerError::Start(Kind::Catamaran, error);
     let mut nodes = Vec::new();
@@ -274,27 +275,33 @@ fn start_nodes(setup: &Setup, transport: Transport, hosts: &[Host]) -> Result<St
             namespace: host.namespace.clone(),
         });
     }
-    let running = Nodes::start(setup, &nodes)?;
+    let running = Nodes::start(setup, &nodes, joining)?;
     let address = |node: &NodeAddresses| node.dot.or(node.doh).unwrap_or(node.dns);
     Ok(Started {
         addresses: nodes.iter().map(address).collect(),
-        commands: (0..hosts.len()).map(|index| running.words(index).to_vec()).collect(),
+        commands: (0..running.count()).map(|index| running.words(index).to_vec()).collect(),
         version: Kind::Catamaran.version(&program),
         configuration: running.configuration(),
-        program: Program::Nodes(running),
+        program: Program::Nodes(Box::new(running)),
     })
 }
 
 /// Starts a server, or a primary and its secondaries.
-fn start_peers(kind: Kind, setup: &Setup, transport: Transport, hosts: &[Host]) -> Result<Started, PeerError> {
+fn start_peers(
+    kind: Kind,
+    setup: &Setup,
+    transport: Transport,
+    hosts: &[Host],
+    joining: usize,
+) -> Result<Started, PeerError> {
     let wrong = |error| PeerError::Start(kind, error);
-    let (mut peers, mut addresses): (Vec<Peer>, _) = (Vec::new(), Vec::new());
+    let (mut peers, mut addresses) = (Peers::new(kind), Vec::new());
     for (index, host) in hosts.iter().enumerate() {
         let dot = encrypted(host, transport, &TLS_OR_QUIC).map_err(wrong)?;
         let doh = encrypted(host, transport, &[Transport::Doh]).map_err(wrong)?;
         let mut setup = setup.clone();
         if index > 0 {
-            setup.primary = peers.first().map(|primary| primary.address);
+            setup.primary = peers.running.first().map(|primary| primary.address);
             setup.address = host.address(DNS_PORT).map_err(wrong)?;
             setup.launch.namespace.clone_from(&host.namespace);
             setup.folder = setup.folder.join(format!("secondary-{index}"));
@@ -303,16 +310,18 @@ fn start_peers(kind: Kind, setup: &Setup, transport: Transport, hosts: &[Host]) 
         if let Some(encryption) = &mut setup.encryption {
             (encryption.dot, encryption.doh) = (port(dot), port(doh));
         }
-        let peer = testbed::start(kind, &setup)?.wait_for_zones(&setup)?;
         addresses.push(dot.or(doh).unwrap_or(setup.address));
-        peers.push(peer);
+        peers.joining.push_back(setup);
+        if index < hosts.len() - joining {
+            peers.join()?;
+        }
     }
     let program = setup.programs.find(kind).ok_or(PeerError::Missing(kind))?;
     Ok(Started {
         addresses,
-        commands: peers.iter().map(|peer| peer.words().to_vec()).collect(),
+        commands: peers.running.iter().map(|peer| peer.words().to_vec()).collect(),
         version: kind.version(&program),
-        configuration: peers[0].configuration(),
+        configuration: peers.running[0].configuration(),
         program: Program::Peers(peers),
     })
 }

@@ -1,9 +1,9 @@
-//! Zones of a server that events remove and add again.
+//! Zones of a server that events remove and add again, or transfer.
 
 use super::process::wait_until;
 use super::server::Program;
 use std::time::Duration;
-use testbed::{ServedZone, Setup, ZoneChange, change_catalog, serves};
+use testbed::{ServedZone, Setup, ZoneChange, change_catalog, serves, transfer};
 
 /// Time limit for the last node to show a change.
 const SHOWN_MAX: Duration = Duration::from_secs(60);
@@ -33,7 +33,7 @@ impl Zones {
         program: &Program,
         change: ZoneChange,
         count: usize,
-        is_stopped: &dyn Fn() -> bool,
+        is_stopped: &(dyn Fn() -> bool + Sync),
     ) -> Result<(), String> {
         let (from, to) = match change {
             ZoneChange::Remove => {
@@ -56,6 +56,26 @@ impl Zones {
         self.request(program, change, &zones).map_err(|error| error.to_string())?;
         self.served = if change == ZoneChange::Add { to } else { from };
         self.wait_for(program, change, &zones, is_stopped)
+    }
+
+    /// Transfers the last zones that are served, from the last node.
+    ///
+    /// # Errors
+    /// The server has fewer zones, or it did not transfer one. The text says why.
+    pub(super) fn transfer(
+        &self,
+        program: &Program,
+        count: usize,
+        is_stopped: &(dyn Fn() -> bool + Sync),
+    ) -> Result<(), String> {
+        let zones = &self.setup.zones[..self.served];
+        let first = zones.len().checked_sub(count).filter(|first| *first >= self.first);
+        let first = first.ok_or_else(|| format!("it serves fewer than {count} zones of its hierarchy"))?;
+        // An echo has no zones. It is measured beside the others.
+        let Some(address) = program.last_address().filter(|_| count > 0) else { return Ok(()) };
+        let key = self.setup.keys.first().ok_or("it has no key")?;
+        let records = self.setup.launch.inside(|| transfer(address, key, &zones[first..], is_stopped));
+        records.map(drop).map_err(|error| error.to_string())
     }
 
     fn request(&self, program: &Program, change: ZoneChange, zones: &[(usize, ServedZone)]) -> std::io::Result<()> {
@@ -82,7 +102,7 @@ impl Zones {
         program: &Program,
         change: ZoneChange,
         zones: &[(usize, ServedZone)],
-        is_stopped: &dyn Fn() -> bool,
+        is_stopped: &(dyn Fn() -> bool + Sync),
     ) -> Result<(), String> {
         let Some(address) = program.last_address() else { return Ok(()) };
         let wanted = Some(change == ZoneChange::Add);

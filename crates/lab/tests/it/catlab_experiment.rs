@@ -28,6 +28,14 @@ value = "answered[in_flight=1] + answered[in_flight=4]"
 want = ">= 2"
 "#;
 
+/// A picture over time.
+const PICTURE: &str = r#"[[picture]]
+title = "Share of answers"
+figure = "share"
+by = "time"
+lines = "in_flight"
+"#;
+
 /// A claim about the process of the server.
 const CPU_CLAIM: &str = r#"[[claim]]
 text = "It takes CPU time"
@@ -46,7 +54,9 @@ fn experiment(folder: &Path, arguments: &[&str]) -> (i32, String, String) {
 fn an_experiment_runs_continues_and_is_judged() {
     let folder = Folder::new("experiment");
     let write = |text: &str| std::fs::write(folder.path().join("echo.toml"), text).unwrap();
-    write(DEFINITION);
+    // A picture over time needs a whole second.
+    let definition = DEFINITION.replace("500ms", "1500ms") + PICTURE;
+    write(&definition);
     let (code, out, error) = experiment(folder.path(), &["run", "echo.toml", "--only", "in_flight=1"]);
     assert_eq!(code, 0, "{out}{error}");
     assert!(out.contains("1 claim about cells that are not part of this run"), "{out}{error}");
@@ -61,9 +71,13 @@ fn an_experiment_runs_continues_and_is_judged() {
     let page = std::fs::read_to_string(folder.path().join("docs/echo.md")).unwrap();
     assert!(page.contains("catlab experiment run echo.toml\n"), "{page}");
     assert!(page.lines().all(|line| !line.contains("PNG")), "{page}");
-    assert!(page.contains("](echo-1.svg)") == folder.path().join("docs/echo-1.svg").exists(), "{page}");
+    assert!(page.contains("![Share of answers](echo-1.svg)"), "{page}");
+    let picture = std::fs::read_to_string(folder.path().join("docs/echo-1.svg")).unwrap();
+    // The points of both lines: each run has one whole second.
+    let missing = picture.contains("Not all repeats are drawn");
+    assert!(!missing && picture.matches("<circle").count() == 2 && picture.contains("time in the run"), "{picture}");
     // Cells do not depend on claims.
-    write(&DEFINITION.replace(">= 2", ">= 1000000000"));
+    write(&definition.replace(">= 2", ">= 1000000000"));
     let (code, out, error) = experiment(folder.path(), &["run", "echo.toml"]);
     assert!(error.contains("2/2  in_flight=4 repeat 1: already measured"), "{error}");
     assert_eq!(code, 1, "{out}{error}");

@@ -3,7 +3,8 @@
 use super::Population;
 
 /// Their names and texts.
-const TEXTS: [(&str, &str); 1] = [("b-root", include_str!("profiles/b-root.toml"))];
+const TEXTS: [(&str, &str); 2] =
+    [("b-root", include_str!("profiles/b-root.toml")), ("resolver", include_str!("profiles/resolver.toml"))];
 
 impl Population {
     /// Names of the built-in populations.
@@ -62,5 +63,22 @@ mod tests {
         ] {
             assert!((found - expected).abs() <= off, "{what}: {found}, not {expected}");
         }
+    }
+
+    #[test]
+    fn a_resolver_has_clients_with_20_queries_per_second_and_two_peaks() {
+        let population = Population::built_in("resolver").unwrap();
+        let clients = Clients::new(population, &["192.0.2.1".parse().unwrap()], 1).unwrap();
+        let rates: Vec<f64> = clients.members().iter().map(|&(_, _, rate)| rate).collect();
+        let count = |low: f64, high: f64| rates.iter().filter(|rate| (low..high).contains(*rate)).count();
+        // Around each peak, fewer clients have rates as near to it on either side.
+        for interval_s in [5.0, 35.0] {
+            let rate = 1.0 / interval_s;
+            let [below, peak, above] =
+                [0.98, 1.0, 1.02].map(|factor| count(rate * factor * 0.99, rate * factor * 1.01));
+            assert!(peak > 5 * below.max(above).max(100), "one query in {interval_s} s: {below}, {peak}, {above}");
+        }
+        let handful = count(20.0, f64::INFINITY);
+        assert!((1..20).contains(&handful), "{handful}");
     }
 }

@@ -16,8 +16,9 @@ mod server;
 mod curves;
 // Shares around faults.
 mod faults;
-// Figures by a parameter.
+// Figures by a parameter, and over time.
 mod parameters;
+mod time;
 
 use super::{Distribution, Row, Run, palette};
 use chart::{Chart, Colour, Scale};
@@ -27,6 +28,7 @@ pub use faults::{FaultCurve, write_fault_chart};
 pub use image_format::ImageFormat;
 pub use parameters::{ParameterChart, ParameterLine};
 use std::path::Path;
+pub use time::{TimeChart, TimeLine};
 
 /// Steps per decade of the percentile plot.
 const PERCENTILE_STEPS: f64 = 24.0;

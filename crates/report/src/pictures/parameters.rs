@@ -56,7 +56,8 @@ impl ParameterChart {
         let mut chart = Chart::new(&self.title, &self.warning);
         let places = Places::of(&self.values);
         chart.x = Scale::linear(places.from, places.to, &self.parameter, Some(places.ticks(&self.values)));
-        chart.y = self.vertical();
+        let measured = self.lines.iter().flat_map(|line| line.points.iter().flatten().flatten()).copied();
+        chart.y = vertical(measured.chain(self.paper.iter().flatten().copied()), &self.figure);
         let paper: Vec<_> = self.paper.iter().map(|value| value.map(|value| [value; 3])).collect();
         if paper.iter().any(Option::is_some) {
             draw_line(&mut chart, "the source", &paper, Colour::hex(palette::GREY), &places, 0.0);
@@ -69,26 +70,21 @@ impl ParameterChart {
         }
         chart
     }
+}
 
-    /// The vertical axis: from zero, or logarithmic.
-    fn vertical(&self) -> Scale {
-        let measured = self.lines.iter().flat_map(|line| line.points.iter().flatten().flatten()).copied();
-        let all = measured.chain(self.paper.iter().flatten().copied()).filter(|value| value.is_finite());
-        let (low, high) = all.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)));
-        if low > high {
-            return Scale::linear(0.0, 1.0, &self.figure, None);
-        }
-        if low > 0.0 && high / low >= LOGARITHMIC_TIMES {
-            return Scale::logarithmic(low * 0.8, high * 1.25, &self.figure, logarithmic_ticks(low * 0.8, high * 1.25));
-        }
-        let room = ROOM * (high.max(0.0) - low.min(0.0)).max(f64::MIN_POSITIVE);
-        let (low, high) = (if low < 0.0 { low - room } else { 0.0 }, if high > 0.0 { high + room } else { 1.0 });
-        if low < 0.0 || high < 100.0 {
-            Scale::linear(low, high, &self.figure, None)
-        } else {
-            Scale::counts(high, &self.figure)
-        }
+/// A vertical axis for these values: from zero, or logarithmic.
+pub(super) fn vertical(values: impl Iterator<Item = f64>, figure: &str) -> Scale {
+    let all = values.filter(|value| value.is_finite());
+    let (low, high) = all.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)));
+    if low > high {
+        return Scale::linear(0.0, 1.0, figure, None);
     }
+    if low > 0.0 && high / low >= LOGARITHMIC_TIMES {
+        return Scale::logarithmic(low * 0.8, high * 1.25, figure, logarithmic_ticks(low * 0.8, high * 1.25));
+    }
+    let room = ROOM * (high.max(0.0) - low.min(0.0)).max(f64::MIN_POSITIVE);
+    let (low, high) = (if low < 0.0 { low - room } else { 0.0 }, if high > 0.0 { high + room } else { 1.0 });
+    if low < 0.0 || high < 100.0 { Scale::linear(low, high, figure, None) } else { Scale::counts(high, figure) }
 }
 
 /// Points with whiskers. Numbers are connected; other values have no order, so they are not.

@@ -229,3 +229,19 @@ fn a_png_has_title_and_tick_labels() {
     let reason = |picture: &[u8]| ink(picture, 200..1_600, 50..74);
     assert!(reason(&files[0]) < 100 && reason(&same_but_invalid) > 1_000, "{}", reason(&same_but_invalid));
 }
+
+#[test]
+fn each_second_has_its_figures() {
+    let run = run(true);
+    let series = |name: &str| crate::second_series(&run, name).unwrap();
+    let seconds: Vec<_> = (0..4_u32).map(f64::from).collect();
+    let shares: Vec<_> = seconds.iter().map(|second| (second + 0.5, (990.0 + second) / 1_000.0)).collect();
+    assert_eq!(series("share"), shares);
+    assert_eq!(series("max_us").iter().map(|(_, us)| us.round()).collect::<Vec<_>>(), [1e3, 2e3, 3e3, 4e3]);
+    assert_eq!(series("monitor.1.rss_bytes"), seconds.iter().map(|second| (*second, 3e7)).collect::<Vec<_>>());
+    // The first sample has no CPU time, and there is no second source.
+    assert_eq!((series("monitor.1.cpu_cores").len(), series("monitor.2.rss_bytes").len()), (3, 0));
+    for name in ["latency", "monitor.0.rss_bytes", "monitor.1.colour", "monitor.rss_bytes"] {
+        assert!(!crate::is_second_series(name) && crate::second_series(&run, name).is_none(), "{name}");
+    }
+}

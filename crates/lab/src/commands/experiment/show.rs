@@ -3,7 +3,7 @@
 use super::select::Selection;
 use clap::Args;
 use experiment::definition::variables::substitute_known;
-use experiment::definition::{Claim, Experiment, Server, Size, built_in, built_in_names, built_in_text};
+use experiment::definition::{Claim, Experiment, Load, Server, Size, built_in, built_in_names, built_in_text};
 use experiment::plan::Plan;
 use experiment::user_servers::UserServers;
 use std::collections::BTreeMap;
@@ -112,7 +112,11 @@ fn text_of(experiment: &Experiment, plan: &Plan, user_servers: &UserServers) -> 
     let programs = programs.map(|(kind, program)| format!("{}: {}", kind.label(), program.display()));
     section("Your programs", programs.collect());
     section("Servers of each cell", experiment.servers.iter().map(server).collect());
-    section("Loads of each cell", experiment.loads.iter().map(|load| command(&load.run)).collect());
+    let load = |load: &Load| {
+        let when = if load.at_end { "when all others have ended: " } else { "" };
+        format!("{when}{}", command(&load.run))
+    };
+    section("Loads of each cell", experiment.loads.iter().map(load).collect());
     let events = experiment.events.iter().map(|event| {
         let node = event.node.as_ref().map(|node| format!(" node {}", node.0)).unwrap_or_default();
         let zones = event.zones.as_ref().map(|zones| format!(" ({} zones)", zones.0)).unwrap_or_default();

@@ -25,7 +25,8 @@ pub(crate) const EXAMPLES: &str = "Examples:
 
 syn-0 to syn-4 are the synthetic traces of the LDplayer paper (IMC 2018, Table 1): one hour with an interval of 1 s,
 0.1 s, 10 ms, 1 ms or 0.1 ms, unique names and 10,000 clients. b-root has the rate of B-Root in that paper (38,000
-queries a second), one million clients with the same skew, and 3 % of TCP. Times start at zero.";
+queries a second), one million clients with the same skew, and 3 % of TCP. resolver has 25,000 clients: some ask every
+5 s or every 35 s. Times start at zero.";
 
 /// clap replaces `{n}` with a line break. An invisible terminal escape in between prevents it.
 const NAME_HELP: &str = "Name of each query: a pattern with {\x1b[0mn} for its number [default: \
@@ -44,7 +45,7 @@ pub(crate) struct SynthArguments {
     #[arg(long, value_name = "TIME", value_parser = parse_duration, required_unless_present = "like",
           conflicts_with = "like")]
     interval: Option<Duration>,
-    /// Profile of the traffic: b-root, syn-0 to syn-4, or a population in TOML (`catlab profile fit`).
+    /// Profile of the traffic: b-root, resolver, syn-0 to syn-4, or a population in TOML (`catlab profile fit`).
     #[arg(long, value_name = "PROFILE")]
     like: Option<String>,
     /// End after this many queries.
@@ -120,7 +121,7 @@ fn synthesis(arguments: &SynthArguments) -> Result<Synthesis, String> {
         return even(arguments, Duration::from_micros(interval_us), end);
     }
     let built_in = Population::built_in(like);
-    let recursion_desired = !arguments.no_recurse && built_in.is_none();
+    let recursion_desired = !arguments.no_recurse && like != "b-root";
     let mut population = match built_in {
         Some(population) => population,
         None => read(like)?,

@@ -1,5 +1,7 @@
 //! Runs of experiments: failures are in the results, and no process, control group or record is left.
 
+mod zones;
+
 use crate::support::Folder;
 use crate::support::namespaces::can_make_namespaces;
 use crate::support::program::{CATLAB, until};
@@ -330,44 +332,6 @@ fn servers_answer_over_the_transport_of_their_definition() {
             outcome => panic!("{kind}: {outcome:?}"),
         }
     }
-}
-
-/// An event that changes this many zones.
-fn change(seconds: f64, action: &str, zones: u32) -> String {
-    format!("[[at]]\nseconds = {seconds}\nserver = 'dns'\naction = '{action}'\nzones = {zones}\n")
-}
-
-#[test]
-fn zones_are_removed_and_added_again() {
-    let load = LOAD.replace("dns.address", "dns.last").replace("--duration 1s", "--duration 9s");
-    let events = change(0.5, "remove-zones", 4) + &change(4.5, "add-zones", 4);
-    for (kind, nodes) in [("catamaran", 1), ("bind", 2), ("knot", 2)] {
-        let server = format!(
-            "[[server]]\nname = 'dns'\nkind = '{kind}'\nnodes = {nodes}\nthreads = 1\nkey = true\n\
-             catalog = 'catalog.invalid.'\nhierarchy = 'tree'\n"
-        );
-        let result = only_cell(&format!("{ROOT_ZONE}{server}{load}{events}"));
-        match &result.outcome {
-            Outcome::Measured => {
-                assert!(result.events.iter().all(|event| event.happened), "{kind}: {:?}", result.events);
-                assert_eq!(result.figures["answered"], 1_800.0, "{kind}");
-            }
-            Outcome::NotMeasured(reasons) if reasons[0].contains("is not installed") => skip::peer(kind),
-            outcome => panic!("{kind}: {outcome:?}"),
-        }
-    }
-}
-
-#[test]
-fn zones_that_a_server_does_not_have_cannot_be_removed() {
-    if testbed::Kind::Catamaran.program().is_none() {
-        return skip::peer("catamaran");
-    }
-    let server = "[[server]]\nname = 'dns'\nkind = 'catamaran'\nthreads = 1\nhierarchy = 'tree'\n";
-    let result = only_cell(&format!("{ROOT_ZONE}{server}{LOAD}{}", change(0.2, "remove-zones", 10)));
-    assert_failed(&result, "only 9 zones of its hierarchy are left, so 10 cannot be removed");
-    let result = only_cell(&format!("{ROOT_ZONE}{server}{LOAD}{}", change(0.2, "add-zones", 1)));
-    assert_failed(&result, "0 zones were removed, so 1 cannot be added again");
 }
 
 #[test]

@@ -1,0 +1,71 @@
+//! Zones that change or are transferred, and nodes that join, while loads run.
+
+use super::{LOAD, ROOT_ZONE, assert_failed, only_cell};
+use experiment::results::Outcome;
+
+/// An event that changes this many zones.
+fn change(seconds: f64, action: &str, zones: u32) -> String {
+    format!("[[at]]\nseconds = {seconds}\nserver = 'dns'\naction = '{action}'\nzones = {zones}\n")
+}
+
+#[test]
+fn zones_are_removed_and_added_again() {
+    let load = LOAD.replace("dns.address", "dns.last").replace("--duration 1s", "--duration 9s");
+    let events = change(0.5, "remove-zones", 4) + &change(4.5, "add-zones", 4);
+    for (kind, nodes) in [("catamaran", 1), ("bind", 2), ("knot", 2)] {
+        let server = format!(
+            "[[server]]\nname = 'dns'\nkind = '{kind}'\nnodes = {nodes}\nthreads = 1\nkey = true\n\
+             catalog = 'catalog.invalid.'\nhierarchy = 'tree'\n"
+        );
+        let result = only_cell(&format!("{ROOT_ZONE}{server}{load}{events}"));
+        match &result.outcome {
+            Outcome::Measured => {
+                assert!(result.events.iter().all(|event| event.happened), "{kind}: {:?}", result.events);
+                assert_eq!(result.figures["answered"], 1_800.0, "{kind}");
+            }
+            Outcome::NotMeasured(reasons) if reasons[0].contains("is not installed") => skip::peer(kind),
+            outcome => panic!("{kind}: {outcome:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_node_joins_reloads_and_transfers_zones() {
+    let (load, check) = (LOAD.replace("--duration 1s", "--duration 15s"), LOAD.replace("dns.address", "dns.last"));
+    let load = load.replace("[[load]]", "[[load]]\nname = 'queries'");
+    let check = check.replace("[[load]]", "[[load]]\nname = 'check'\nat_end = true");
+    let events = ["0.5\nserver = 'dns'\naction = 'join'", "1\nserver = 'dns'\naction = 'reload'"];
+    let events =
+        events.map(|event| format!("[[at]]\nseconds = {event}\n")).concat() + &change(1.5, "transfer-zones", 9);
+    for kind in ["catamaran", "bind", "knot"] {
+        let server = format!(
+            "[[server]]\nname = 'dns'\nkind = '{kind}'\nnodes = 2\njoining = 1\nthreads = 1\nkey = true\n\
+             hierarchy = 'tree'\n"
+        );
+        let result = only_cell(&format!("{ROOT_ZONE}{server}{load}{check}{events}"));
+        match &result.outcome {
+            Outcome::Measured => {
+                assert!(result.events.iter().all(|event| event.happened), "{kind}: {:?}", result.events);
+                // Until the second node joins, no query reaches its address.
+                assert_eq!(result.figures["check.answered"], 200.0, "{kind}");
+            }
+            Outcome::NotMeasured(reasons) if reasons[0].contains("is not installed") => skip::peer(kind),
+            outcome => panic!("{kind}: {outcome:?}"),
+        }
+    }
+}
+
+#[test]
+fn zones_that_a_server_does_not_have_cannot_be_removed() {
+    if testbed::Kind::Catamaran.program().is_none() {
+        return skip::peer("catamaran");
+    }
+    let server = "[[server]]\nname = 'dns'\nkind = 'catamaran'\nthreads = 1\nhierarchy = 'tree'\n";
+    let result = only_cell(&format!("{ROOT_ZONE}{server}{LOAD}{}", change(0.2, "remove-zones", 10)));
+    assert_failed(&result, "only 9 zones of its hierarchy are left, so 10 cannot be removed");
+    let result = only_cell(&format!("{ROOT_ZONE}{server}{LOAD}{}", change(0.2, "add-zones", 1)));
+    assert_failed(&result, "0 zones were removed, so 1 cannot be added again");
+    let server = server.replace("threads = 1", "key = true");
+    let result = only_cell(&format!("{ROOT_ZONE}{server}{LOAD}{}", change(0.2, "transfer-zones", 10)));
+    assert_failed(&result, "it serves fewer than 10 zones of its hierarchy");
+}
