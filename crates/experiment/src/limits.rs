@@ -4,6 +4,8 @@
 pub const EXPRESSION_DEPTH_MAX: usize = 32;
 /// Maximum number of configurations that a page shows for one server. The others are in `cell.json`.
 pub const CONFIGURATIONS_SHOWN_MAX: usize = 12;
+/// Maximum number of fields in the table of cells of a Markdown page: rows times columns. Its CSV file has all of them.
+pub const TABLE_FIELDS_MAX: usize = 64;
 /// Maximum number of events that a picture over time shows.
 pub const MARKS_MAX: usize = 20;
 /// Maximum size of a definition in bytes.

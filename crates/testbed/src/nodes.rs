@@ -86,9 +86,9 @@ impl Nodes {
         let (first, joining) = addresses.split_at(addresses.len().saturating_sub(joining));
         let joining = joining.to_vec().into();
         let mut nodes = Self { program, folder, environment, nodes: Vec::new(), setup: setup.clone(), joining };
-        first.iter().try_for_each(|addresses| nodes.add(addresses))?;
+        first.iter().try_for_each(|addresses| nodes.add(addresses, 0))?;
         nodes.add_data()?;
-        nodes.wait_for_answers()?;
+        nodes.wait_for_answers(0)?;
         Ok(nodes)
     }
 
@@ -99,23 +99,25 @@ impl Nodes {
     pub fn join(&mut self) -> Result<(), PeerError> {
         let reason = || PeerError::Start(Kind::Catamaran, io::Error::other("no node is left that could join"));
         let addresses = self.joining.pop_front().ok_or_else(reason)?;
-        self.add(&addresses)?;
-        self.wait_for_answers()
+        // Others may have been killed.
+        let from = self.nodes.len();
+        self.add(&addresses, from)?;
+        self.wait_for_answers(from)
     }
 
-    /// Starts a node, and waits until it votes.
-    fn add(&mut self, addresses: &NodeAddresses) -> Result<(), PeerError> {
+    /// Starts a node, and waits until it votes. The nodes from this index on must run meanwhile.
+    fn add(&mut self, addresses: &NodeAddresses, from: usize) -> Result<(), PeerError> {
         let index = self.nodes.len();
         let folder = self.create(index, addresses)?;
         let config = folder.join("catamaran.toml");
         configure(&config, &self.setup, addresses)?;
         let node = self.serve(index, config, addresses)?;
         self.nodes.push(node);
-        self.wait_for("the node to vote", |nodes| nodes.voters() == Some(index + 1))
+        self.wait_for("the node to vote", from, |nodes| nodes.voters() == Some(index + 1))
     }
 
-    /// Waits until each running node answers for all zones.
-    fn wait_for_answers(&mut self) -> Result<(), PeerError> {
+    /// Waits until each node from this index on answers for all zones.
+    fn wait_for_answers(&mut self, from: usize) -> Result<(), PeerError> {
         let apexes: Vec<Option<Name>> = self.setup.zones.iter().map(|zone| zone.apex.parse().ok()).collect();
         for apex in apexes {
             let does_answer = |node: &Node| {
@@ -123,7 +125,7 @@ impl Nodes {
                     node.launch.inside(|| Ok(apex.as_ref().is_some_and(|apex| answers_for(node.addresses.dns, apex))));
                 asked.unwrap_or(false)
             };
-            self.wait_for("every node to answer", |nodes| nodes.nodes.iter().all(does_answer))?;
+            self.wait_for("every node to answer", from, |nodes| nodes.nodes[from..].iter().all(does_answer))?;
         }
         Ok(())
     }
@@ -251,10 +253,11 @@ impl Nodes {
         self.ask(|status| Some(status["members"].as_array()?.iter().filter(|member| member["voter"] == true).count()))
     }
 
-    fn wait_for(&mut self, what: &str, is_done: impl Fn(&Self) -> bool) -> Result<(), PeerError> {
+    /// Waits while the nodes from this index on run.
+    fn wait_for(&mut self, what: &str, from: usize, is_done: impl Fn(&Self) -> bool) -> Result<(), PeerError> {
         let until = Instant::now() + STEP_MAX;
         while !is_done(self) {
-            let has_exited = (0..self.nodes.len()).any(|index| !self.is_running(index));
+            let has_exited = (from..self.nodes.len()).any(|index| !self.is_running(index));
             if has_exited || Instant::now() > until {
                 let ends = self.nodes.iter().map(|node| output_end(&node.output)).collect::<Vec<_>>().join("\n");
                 return Err(PeerError::NotReady(Kind::Catamaran, format!("waiting for {what} failed\n{ends}")));

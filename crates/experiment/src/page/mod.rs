@@ -4,12 +4,14 @@
 //!   cells/*/cell.json --> results: combinations --+--> claims, verdicts --> claims.json
 //!                                                 +--> pictures (SVG, PNG)
 //!                                                 +--> html, readme --> index.html, README.md
+//!                                                 +--> csv --> cells.csv
 //! ```
 
 // The results.
 pub(crate) mod machine;
 pub(crate) mod results;
 // The files of the page.
+mod csv;
 mod html;
 mod pictures;
 mod readme;
@@ -29,6 +31,9 @@ use report::pictures::ImageFormat;
 use results::Results;
 use std::path::{Path, PathBuf};
 
+/// The file with the figures of all cells.
+const CELLS: &str = "cells.csv";
+
 /// The contents of all files of a page.
 struct Page<'e> {
     experiment: &'e Experiment,
@@ -40,7 +45,7 @@ struct Page<'e> {
 }
 
 /// Reads the results of the cells in `folder/cells`, judges the claims, and writes `index.html`, `README.md`, the
-/// pictures and `claims.json` into the folder.
+/// pictures, `claims.json` and `cells.csv` into the folder.
 ///
 /// # Errors
 /// If a result cannot be read, a claim or picture names something unknown, or a file cannot be written.
@@ -63,13 +68,15 @@ pub fn write(folder: &Path, experiment: &Experiment) -> Result<Verdicts, String>
         }
     }
     let page = Page { experiment, results, verdicts, pictures, machines };
+    save(folder, CELLS, page.results.csv(experiment).as_bytes())?;
     save(folder, "claims.json", page.verdicts.json(&experiment.title)?.as_bytes())?;
     save(folder, "README.md", page.readme().as_bytes())?;
     save(folder, "index.html", page.html()?.as_bytes())?;
     Ok(page.verdicts)
 }
 
-/// Copies the page of a run into a folder of documentation: `NAME.md`, and its pictures as `NAME-1.svg` and so on.
+/// Copies the page of a run into a folder of documentation: `NAME.md`, its pictures as `NAME-1.svg` and so on, and the
+/// figures of all cells as `NAME.csv`.
 ///
 /// # Errors
 /// The run has no page, or a file cannot be written.
@@ -88,6 +95,8 @@ pub fn publish(folder: &Path, name: &str, to: &Path) -> Result<PathBuf, String> 
         save(to, &published, read(&format!("{picture}.svg"))?.as_bytes())?;
         text = text.replace(&format!("]({picture}.svg)\n\n[PNG]({picture}.png)\n"), &format!("]({published})\n"));
     }
+    save(to, &format!("{name}.csv"), read(CELLS)?.as_bytes())?;
+    text = text.replace(&format!("]({CELLS})"), &format!("]({name}.csv)"));
     let command = read(COMMAND)?;
     let run = format!("\n```sh\n{}\n```\n\n## Claims\n", command.trim());
     save(to, &format!("{name}.md"), text.replacen("\n## Claims\n", &run, 1).as_bytes())?;

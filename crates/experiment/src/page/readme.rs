@@ -1,8 +1,9 @@
 //! `README.md`: the page as Markdown, for a repository.
 
-use super::Page;
-use super::verdicts::here;
-use crate::claim::{Judgement, Verdict, cell_name, number};
+use super::verdicts::value;
+use super::{CELLS, Page};
+use crate::claim::{Interval, Judgement, Verdict, cell_name, number};
+use crate::limits::TABLE_FIELDS_MAX;
 
 const NONE: &str = "–";
 /// In the reason of an INVALID repeat, this follows the names of the cell and the repeat.
@@ -75,11 +76,16 @@ impl Page<'_> {
             return String::new();
         }
         let row = |cells: [String; 5]| format!("| {} |\n", cells.join(" | "));
-        let mut out = format!("\n## Claims\n\n{}.\n\n", self.verdicts.counts());
+        let kind = self.only_kind();
+        let about = kind.as_ref().map(|kind| format!(" In parentheses: {kind}.")).unwrap_or_default();
+        let mut out = format!("\n## Claims\n\n{}.{about}\n\n", self.verdicts.counts());
         out += &row(["claim", "wanted", "source", "here", "verdict"].map(str::to_owned));
         out += "|---|---|---|---|---|\n";
         for judged in &self.verdicts.claims {
-            let here = here(judged).map(|(here, interval)| format!("{} ({})", text(&here), text(&interval)));
+            let here = value(judged).zip(judged.interval).map(|(here, interval)| {
+                let interval = if kind.is_some() { interval.ends() } else { interval.text() };
+                format!("{} ({})", text(&here), text(&interval))
+            });
             out += &row([
                 text(&judged.claim),
                 text(&judged.want),
@@ -104,6 +110,13 @@ impl Page<'_> {
         if reasons.is_empty() { out } else { out + "\n" + &reasons }
     }
 
+    /// The kind of the intervals, if all claims have the same.
+    fn only_kind(&self) -> Option<String> {
+        let mut kinds = self.verdicts.claims.iter().filter_map(|judged| judged.interval.as_ref().map(Interval::kind));
+        let first = kinds.next()?;
+        kinds.all(|kind| kind == first).then_some(first)
+    }
+
     /// The kind and version of each server.
     fn servers_in_markdown(&self) -> String {
         let mut lines: Vec<String> = Vec::new();
@@ -122,9 +135,14 @@ impl Page<'_> {
         let names = parameters.iter().map(|name| text(name)).chain(["outcome".to_owned()]);
         let columns: Vec<String> = names.chain(self.results.figures.iter().map(|name| text(name))).collect();
         let rule = format!("|{}\n", "---|".repeat(columns.len()));
-        let mut out = String::from("\n## Cells\n\nMedians of the measured repeats, with the lowest and highest.\n\n");
-        out += &(row(columns) + &rule);
-        for all in &self.results.combinations {
+        let combinations = &self.results.combinations;
+        let mut out = format!("\n## Cells\n\n[The figures of each repeat]({CELLS}) as CSV.\n\n");
+        let has_table = combinations.len() * columns.len() <= TABLE_FIELDS_MAX;
+        if has_table {
+            out += "Medians of the measured repeats, with the lowest and highest:\n\n";
+            out += &(row(columns) + &rule);
+        }
+        for all in combinations.iter().filter(|_| has_table) {
             let values = parameters.iter().map(|name| all.parameters.get(*name).map_or(NONE, String::as_str));
             let figures = self.results.figures.iter().map(|name| match all.figure(name) {
                 Some([low, median, high]) if high > low => {
@@ -141,7 +159,7 @@ impl Page<'_> {
             .filter(|(_, reasons)| !reasons.is_empty())
             .map(|(name, reasons)| item(&format!("{name}: {}", reasons.join("; "))))
             .collect();
-        if lines.is_empty() { out } else { out + "\n" + &lines }
+        if lines.is_empty() { out } else { out.trim_end().to_owned() + "\n\n" + &lines }
     }
 }
 

@@ -176,9 +176,15 @@ fn the_page_has_all_claims_and_names_every_cell_without_a_result() {
         "](picture-2.png)",
         "One machine \\| only &lt;i>",
         "**not measured**",
+        "](cells.csv)",
     ] {
         assert!(readme.contains(part), "{part}: {readme}");
     }
+    // All claims have three repeats, so the table does not repeat it.
+    assert!(readme.contains("In parentheses: range of 3 repeats.") && readme.contains("| 2 (2 to 2) |"), "{readme}");
+    let csv = folder.text("cells.csv");
+    assert!(csv.starts_with("cpu,server,repeat,outcome,rate"), "{csv}");
+    assert!(csv.contains("\n0.5,bind,2,INVALID,") && csv.contains("\n1,bind,1,"), "{csv}");
     let json: Vec<serde_json::Value> = serde_json::from_str(&folder.text("claims.json")).unwrap();
     let verdicts: Vec<_> = json.iter().filter_map(|row| row["verdict"].as_str()).collect();
     assert_eq!(verdicts, ["holds", "ahead", "not measured", "not measured", "not measured", "undecided"]);
@@ -262,6 +268,8 @@ fn a_published_page_has_its_pictures_and_its_command() {
         let command = "```sh\ncatlab experiment run rate --only cpu=1\n```\n";
         assert!(text.contains(command) && !text.contains("PNG"), "{text}");
         assert!(!folder.0.join(format!("docs/{name}-3.svg")).exists());
+        let csv = std::fs::read_to_string(folder.0.join(format!("docs/{name}.csv"))).unwrap();
+        assert!(text.contains(&format!("]({name}.csv)")) && csv == folder.text("cells.csv"), "{text}");
         for number in [1, 2] {
             assert!(text.contains(&format!("]({name}-{number}.svg)")), "{text}");
             assert!(folder.0.join(format!("docs/{name}-{number}.svg")).exists(), "{number}");

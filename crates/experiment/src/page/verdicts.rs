@@ -73,8 +73,13 @@ fn is_outside(judged: &Judgement) -> bool {
     judged.verdict == Verdict::NotMeasured && judged.reasons.iter().any(is_about_other_cells)
 }
 
+/// The value with its unit.
+pub(super) fn value(judged: &Judgement) -> Option<String> {
+    let unit = if judged.unit.is_empty() { String::new() } else { format!(" {}", judged.unit) };
+    Some(number::text(judged.here?) + &unit)
+}
+
 /// The value with its unit, and its interval.
 pub(super) fn here(judged: &Judgement) -> Option<(String, String)> {
-    let unit = if judged.unit.is_empty() { String::new() } else { format!(" {}", judged.unit) };
-    Some((number::text(judged.here?) + &unit, judged.interval.as_ref().map(Interval::text)?))
+    value(judged).zip(judged.interval.as_ref().map(Interval::text))
 }

@@ -5,7 +5,9 @@ use crate::support::engines::{engine_alone, engine_permit, watch_seconds};
 use lab::results;
 use load::engine::{Outcome, Pace, Plan, TlsPlan, run};
 use load::limits::QUERY_BYTES_MAX;
-use load::population::{Capture, Clients, DNS_PORT, Observed, Population, PopulationTraffic, Ports, fit, read_capture};
+use load::population::{
+    Arrivals, Capture, Clients, DNS_PORT, Group, Observed, Population, PopulationTraffic, Ports, fit, read_capture,
+};
 use load::workload::{Extras, Workload};
 use measure::Transport;
 use report::{Run, page};
@@ -342,6 +344,31 @@ rate = { distribution = \"lognormal\", mean = 0.2, sigma = 1.5 }
     let queries = fitted.queries.unwrap();
     assert!((queries.exponent - 0.9).abs() < 0.05, "{}", queries.exponent);
     assert!((queries.dnssec_ok_share - 0.3).abs() < 0.02, "{}", queries.dnssec_ok_share);
+}
+
+#[test]
+fn clients_that_ask_at_even_intervals_are_fitted_as_such() {
+    let text = "[queries]
+pattern = \"q{n}.example.com\"
+names = 100
+
+[[clients]]
+count = 100
+transports = { udp = 1.0 }
+rate = { distribution = \"constant\", mean = 0.2, arrivals = \"even\" }
+
+[[clients]]
+count = 900
+transports = { udp = 1.0 }
+rate = { distribution = \"lognormal\", mean = 0.2, sigma = 1.0 }
+";
+    let fitted = fit(&queries_only(trace_of(&Population::parse(text).unwrap(), 60))).unwrap();
+    let (even, random): (Vec<_>, Vec<_>) =
+        fitted.clients.iter().partition(|group| group.rate.as_ref().unwrap().arrivals == Arrivals::Even);
+    let count = |groups: &[&Group]| groups.iter().map(|group| group.count).sum::<usize>();
+    // Few of the others have even intervals by chance. The rarest of them send no query.
+    assert!((100..=105).contains(&count(&even)) && count(&random) > 800, "{fitted:?}");
+    assert!(even.iter().any(|group| group.name == "light-even"), "{fitted:?}");
 }
 
 #[test]

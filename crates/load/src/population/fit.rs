@@ -1,6 +1,6 @@
 //! Fits a population to a trace. It can be shared where the trace cannot.
 //!
-//! Clients are addresses. Keeps only the rate of each client, the number and popularity of names, the shares of types,
+//! Clients are addresses. Keeps only the rate of each client, whether it asks at even intervals, the number and popularity of names, the shares of types,
 //! transports, EDNS and DO, and the share of NXDOMAIN.
 
 use super::capture::{Capture, Observed};
@@ -9,11 +9,18 @@ use super::{Distribution, names::fit_names};
 use measure::Transport;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::time::Duration;
 use trace::Transport as Seen;
 use wire::number::{Rcode, Rtype};
 
 /// Share of the busiest clients, which are a group of their own.
 const HEAVY_SHARE: f64 = 0.01;
+/// Clients with fewer queries have too few intervals to tell whether they are even.
+const EVEN_QUERIES_MIN: u64 = 6;
+/// Minimum share of the trace that its queries span.
+const EVEN_SPAN_MIN: f64 = 0.5;
+/// Maximum standard deviation of even intervals, relative to their mean. Poisson arrivals have 1.
+const EVEN_DEVIATION_MAX: f64 = 0.2;
 /// Maximum number of quantiles of rates for a group.
 const QUANTILE_COUNT_MAX: usize = 101;
 /// Default EDNS payload size.
@@ -135,30 +142,65 @@ fn fit_queries(queries: &[(&Observed, Query)]) -> Queries {
 }
 
 fn groups(queries: &[(&Observed, Query)], seconds: f64, connections: &Connections) -> Vec<Group> {
-    let mut counts: BTreeMap<IpAddr, (u64, u64)> = BTreeMap::new();
+    let mut seen: BTreeMap<IpAddr, Client> = BTreeMap::new();
     for (observed, _) in queries {
-        let (all, over_tcp) = counts.entry(observed.client).or_default();
-        *all += 1;
-        *over_tcp += u64::from(observed.transport == Seen::Tcp);
+        seen.entry(observed.client).or_default().add(observed);
     }
-    let mut clients: Vec<(u64, u64)> = counts.into_values().collect();
-    clients.sort_unstable();
+    let mut clients: Vec<Client> = seen.into_values().collect();
+    clients.sort_unstable_by_key(|client| (client.queries, client.over_tcp));
     let heavy = (clients.len() as f64 * HEAVY_SHARE).ceil() as usize;
-    let (light, heavy) = clients.split_at(clients.len() - heavy);
-    [("light", light), ("heavy", heavy)]
-        .into_iter()
-        .filter(|(_, clients)| !clients.is_empty())
-        .map(|(name, clients)| group(name, clients, seconds, *connections))
-        .collect()
+    let heavy = clients.split_off(clients.len() - heavy);
+    let mut groups = Vec::new();
+    for (name, clients) in [("light", clients), ("heavy", heavy)] {
+        let (even, random): (Vec<_>, Vec<_>) = clients.into_iter().partition(|client| client.is_even(seconds));
+        let parts = [(name.to_owned(), random, Arrivals::Poisson), (format!("{name}-even"), even, Arrivals::Even)];
+        let parts = parts.into_iter().filter(|(_, clients, _)| !clients.is_empty());
+        groups.extend(parts.map(|(name, clients, arrivals)| group(name, &clients, arrivals, seconds, *connections)));
+    }
+    groups
 }
 
-fn group(name: &str, clients: &[(u64, u64)], seconds: f64, connections: Connections) -> Group {
-    let (all, over_tcp) = clients.iter().fold((0, 0), |sum, client| (sum.0 + client.0, sum.1 + client.1));
-    let tcp = over_tcp as f64 / all as f64;
+/// The queries of a client.
+#[derive(Clone, Copy, Default)]
+struct Client {
+    queries: u64,
+    over_tcp: u64,
+    /// The time of its last query so far.
+    last: Option<Duration>,
+    /// Sums of the intervals between its queries, in seconds, and of their squares.
+    intervals: [f64; 2],
+}
+
+impl Client {
+    fn add(&mut self, observed: &Observed) {
+        self.queries += 1;
+        self.over_tcp += u64::from(observed.transport == Seen::Tcp);
+        if let Some(last) = self.last.replace(observed.at) {
+            let interval = observed.at.saturating_sub(last).as_secs_f64();
+            self.intervals[0] += interval;
+            self.intervals[1] += interval * interval;
+        }
+    }
+
+    /// Whether it asks at even intervals, in a trace of this length.
+    fn is_even(&self, seconds: f64) -> bool {
+        let count = self.queries.saturating_sub(1) as f64;
+        let [mean, mean_square] = self.intervals.map(|sum| sum / count);
+        let deviation = (mean_square - mean * mean).max(0.0).sqrt();
+        // A burst of queries may be even too.
+        let is_long = self.intervals[0] >= EVEN_SPAN_MIN * seconds;
+        self.queries >= EVEN_QUERIES_MIN && is_long && deviation <= EVEN_DEVIATION_MAX * mean
+    }
+}
+
+/// A group of these clients, which are sorted by their number of queries.
+fn group(name: String, clients: &[Client], arrivals: Arrivals, seconds: f64, connections: Connections) -> Group {
+    let sum = |count: fn(&Client) -> u64| clients.iter().map(count).sum::<u64>() as f64;
+    let tcp = sum(|client| client.over_tcp) / sum(|client| client.queries);
     let shares = [(Transport::Udp, 1.0 - tcp), (Transport::Tcp, tcp)];
-    let rates: Vec<f64> = clients.iter().map(|&(count, _)| count as f64 / seconds).collect();
+    let rates: Vec<f64> = clients.iter().map(|client| client.queries as f64 / seconds).collect();
     Group {
-        name: name.into(),
+        name,
         count: clients.len(),
         transports: shares
             .into_iter()
@@ -166,7 +208,7 @@ fn group(name: &str, clients: &[(u64, u64)], seconds: f64, connections: Connecti
             .map(|(own, share)| (own, round(share)))
             .collect(),
         servers: BTreeMap::new(),
-        rate: Some(Rate { over: quantiles(&rates), arrivals: Arrivals::Poisson }),
+        rate: Some(Rate { over: quantiles(&rates), arrivals }),
         think: None,
         connections,
         bursts: None,

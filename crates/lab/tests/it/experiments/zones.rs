@@ -34,12 +34,19 @@ fn a_node_joins_reloads_and_transfers_zones() {
     let (load, check) = (LOAD.replace("--duration 1s", "--duration 15s"), LOAD.replace("dns.address", "dns.last"));
     let load = load.replace("[[load]]", "[[load]]\nname = 'queries'");
     let check = check.replace("[[load]]", "[[load]]\nname = 'check'\nat_end = true");
-    let events = ["0.5\nserver = 'dns'\naction = 'join'", "1\nserver = 'dns'\naction = 'reload'"];
-    let events =
-        events.map(|event| format!("[[at]]\nseconds = {event}\n")).concat() + &change(1.5, "transfer-zones", 9);
-    for kind in ["catamaran", "bind", "knot"] {
+    let at = |seconds: f64, event: &str| format!("[[at]]\nseconds = {seconds}\nserver = 'dns'\n{event}\n");
+    // A node of a cluster joins although another one is gone. A secondary needs its primary.
+    let kill = at(0.2, "node = 'follower'\naction = 'kill'");
+    for (kind, nodes, fault) in [("catamaran", 4, kill.as_str()), ("bind", 2, ""), ("knot", 2, "")] {
+        let events = [
+            fault.to_owned(),
+            at(0.5, "action = 'join'"),
+            at(1.0, &format!("node = {nodes}\naction = 'reload'")),
+            change(1.5, "transfer-zones", 9),
+        ];
+        let events = events.concat();
         let server = format!(
-            "[[server]]\nname = 'dns'\nkind = '{kind}'\nnodes = 2\njoining = 1\nthreads = 1\nkey = true\n\
+            "[[server]]\nname = 'dns'\nkind = '{kind}'\nnodes = {nodes}\njoining = 1\nthreads = 1\nkey = true\n\
              hierarchy = 'tree'\n"
         );
         let result = only_cell(&format!("{ROOT_ZONE}{server}{load}{check}{events}"));
