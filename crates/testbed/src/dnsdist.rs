@@ -12,8 +12,8 @@ use std::process::Command;
 /// Maximum number of queries of one connection that are answered in any order. Without it, each query of a connection
 /// waits for the answer to the one before.
 const IN_FLIGHT_MAX: usize = 100;
-/// Buffers of a UDP socket, in bytes. The kernel may limit them further (`net.core.rmem_max`). With the kernel's default,
-/// dnsdist loses queries on a busy machine at 10,000 per second: its receive buffer is full after 30 ms.
+/// Buffers of a UDP socket, in bytes. The kernel may limit them further (`net.core.rmem_max`). With the kernel's
+/// default, dnsdist loses queries on a busy machine at 10,000 per second: its receive buffer is full after 30 ms.
 const BUFFER_BYTES: usize = 4 << 20;
 /// The query of health checks. Every server answers it without asking others, also if only to refuse it.
 const CHECK: &str =

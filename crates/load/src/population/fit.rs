@@ -1,7 +1,7 @@
 //! Fits a population to a trace. It can be shared where the trace cannot.
 //!
-//! Clients are addresses. Keeps only the rate of each client, whether it asks at even intervals, the number and popularity of names, the shares of types,
-//! transports, EDNS and DO, and the share of NXDOMAIN.
+//! Clients are addresses. Keeps only the rate of each client, whether it asks at even intervals, the number and
+//! popularity of names, the shares of types, transports, EDNS and DO, and the share of NXDOMAIN.
 
 use super::capture::{Capture, Observed};
 use super::file::{Arrivals, Connections, Group, Population, Ports, Queries, Rate};
