@@ -13,7 +13,7 @@ use std::process::Command;
 /// waits for the answer to the one before.
 const IN_FLIGHT_MAX: usize = 100;
 /// Buffers of a UDP socket, in bytes. The kernel may limit them further (`net.core.rmem_max`). With the kernel's
-/// default, dnsdist loses queries on a busy machine at 10,000 per second: its receive buffer is full after 30 ms.
+/// default, dnsdist lost up to 4 % of the queries of a second, at 10,000 per second on a busy machine.
 const BUFFER_BYTES: usize = 4 << 20;
 /// The query of health checks. Every server answers it without asking others, also if only to refuse it.
 const CHECK: &str =

@@ -15,6 +15,8 @@ pub enum PeerError {
     Unsupported(Kind, &'static str),
     /// It could not be started.
     Start(Kind, io::Error),
+    /// All of its nodes have joined already.
+    NoneLeft(Kind),
     /// It exited, or did not answer in time. Includes the end of its output.
     NotReady(Kind, String),
 }
@@ -26,6 +28,7 @@ impl fmt::Display for PeerError {
             Self::Folder(path, error) => write!(f, "{}: {error}", path.display()),
             Self::Unsupported(kind, setting) => write!(f, "{} does not support the setting {setting}", kind.label()),
             Self::Start(kind, error) => write!(f, "{} did not start: {error}", kind.label()),
+            Self::NoneLeft(kind) => write!(f, "{} has no node left that could join", kind.label()),
             Self::NotReady(kind, output) => write!(f, "{} does not answer; its output ends:\n{output}", kind.label()),
         }
     }

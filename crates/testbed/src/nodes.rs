@@ -97,8 +97,7 @@ impl Nodes {
     /// # Errors
     /// [`PeerError`] if it does not start, or if there is no node left.
     pub fn join(&mut self) -> Result<(), PeerError> {
-        let reason = || PeerError::Start(Kind::Catamaran, io::Error::other("no node is left that could join"));
-        let addresses = self.joining.pop_front().ok_or_else(reason)?;
+        let addresses = self.joining.pop_front().ok_or(PeerError::NoneLeft(Kind::Catamaran))?;
         // Others may have been killed.
         let from = self.nodes.len();
         self.add(&addresses, from)?;

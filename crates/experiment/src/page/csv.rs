@@ -2,27 +2,20 @@
 
 use super::results::{Results, outcome};
 use crate::definition::Experiment;
-use crate::results::CellResult;
 
 impl Results {
-    /// A row for each measured repeat: its parameters, its outcome, and the figures of claims and pictures.
+    /// A row for each repeat that ran: its parameters, its outcome, and the figures of claims and pictures.
     pub(super) fn csv(&self, experiment: &Experiment) -> String {
-        let parameters: Vec<&str> = experiment.matrix.keys().map(String::as_str).collect();
-        let heads = parameters.iter().copied().chain(["repeat", "outcome"]);
-        let mut out = row(heads.chain(self.figures.iter().map(String::as_str)).map(str::to_owned));
-        for cell in &self.cells {
-            out += &row(self.fields(&parameters, cell));
+        let parameters: Vec<&String> = experiment.matrix.keys().collect();
+        let names = parameters.iter().copied().cloned().chain(["repeat", "outcome"].map(str::to_owned));
+        let mut out = row(names.chain(self.figures.iter().cloned()));
+        for result in &self.cells {
+            let values = parameters.iter().map(|name| result.cell.parameters.get(*name).cloned().unwrap_or_default());
+            let states = [(result.cell.repeat + 1).to_string(), outcome(&result.outcome).0.to_owned()];
+            let figure = |name| result.figures.get(name).map_or_else(String::new, f64::to_string);
+            out += &row(values.chain(states).chain(self.figures.iter().map(figure)));
         }
         out
-    }
-
-    fn fields(&self, parameters: &[&str], result: &CellResult) -> impl Iterator<Item = String> {
-        let value = |name: &&str| result.cell.parameters.get(*name).cloned().unwrap_or_default();
-        let of_cell = parameters.iter().map(value).collect::<Vec<_>>().into_iter();
-        let figure = |name: &String| result.figures.get(name).map_or_else(String::new, f64::to_string);
-        let figures: Vec<String> = self.figures.iter().map(figure).collect();
-        let states = [(result.cell.repeat + 1).to_string(), outcome(&result.outcome).0.to_owned()];
-        of_cell.chain(states).chain(figures)
     }
 }
 

@@ -72,9 +72,7 @@ impl Combination {
     /// Lowest, median and highest figure of its measured repeats.
     pub(super) fn figure(&self, figure: &str) -> Option<[f64; 3]> {
         let values: Vec<f64> = self.each_repeat(figure).into_iter().flatten().collect();
-        let (median, _) = Interval::of(&values)?;
-        let [low, high] = [f64::min, f64::max].map(|of| values.iter().copied().reduce(of).unwrap_or(median));
-        Some([low, median, high])
+        low_median_high(&values)
     }
 
     /// A figure in each repeat. `None` for a repeat without a valid one.
@@ -128,6 +126,13 @@ impl Combination {
         });
         lines.collect()
     }
+}
+
+/// The lowest, median and highest value. `None` without values.
+pub(super) fn low_median_high(values: &[f64]) -> Option<[f64; 3]> {
+    let (median, _) = Interval::of(values)?;
+    let [low, high] = [f64::min, f64::max].map(|of| values.iter().copied().reduce(of).unwrap_or(median));
+    Some([low, median, high])
 }
 
 /// The outcome in words, and its reasons.

@@ -1,13 +1,13 @@
 //! Pictures over time, from the seconds of the run folders.
 
 use super::pictures::{axis, line_name, planned, rank, warning};
-use super::results::{Combination, Results};
-use crate::claim::Interval;
+use super::results::{Combination, Results, low_median_high};
 use crate::definition::{Experiment, Picture};
 use crate::limits::MARKS_MAX;
 use crate::results::{EventResult, Outcome};
 use crate::run::cell_folder;
 use report::pictures::{TimeChart, TimeLine};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Events at most this far apart are one mark: repeats differ a little.
@@ -36,13 +36,8 @@ pub(super) fn chart(folder: &Path, picture: &Picture, experiment: &Experiment, r
         let name = line_name(picture, experiment, combination);
         lines.iter().any(|line| line.name == name)
     };
-    TimeChart {
-        title: picture.title.clone(),
-        warning: warning(picture, results, is_drawn),
-        figure: axis(picture),
-        events,
-        lines: lines.clone(),
-    }
+    let warning = warning(picture, results, is_drawn);
+    TimeChart { title: picture.title.clone(), warning, figure: axis(picture), events, lines }
 }
 
 /// An event without its node, which differs between repeats.
@@ -50,25 +45,36 @@ fn describe(event: &EventResult) -> String {
     format!("{} {}", event.action.label(), event.server)
 }
 
-/// The figure in each second: the lowest, median and highest of the repeats that were measured.
+/// The figure in each second, over the repeats that were measured. Empty if one of them has no such figure.
 fn points(folder: &Path, figure: &str, experiment: &Experiment, combination: &Combination) -> Vec<(f64, [f64; 3])> {
     let (load, name) = experiment.load_of(figure);
     let measured = combination.cells.iter().filter(|cell| cell.outcome == Outcome::Measured);
-    let series: Vec<Vec<(f64, f64)>> = measured
-        .filter_map(|cell| {
-            let run = report::folder::read(&cell_folder(folder, &cell.cell).join(cell.runs.get(load)?)).ok()?;
-            report::second_series(&run, name).filter(|series| !series.is_empty())
-        })
-        .collect();
-    let Some(first) = series.first() else { return Vec::new() };
-    first
-        .iter()
-        .enumerate()
-        .filter_map(|(index, (at, _))| {
-            let values: Vec<f64> = series.iter().filter_map(|one| one.get(index)).map(|(_, value)| *value).collect();
-            let (median, _) = Interval::of(&values)?;
-            let [low, high] = [f64::min, f64::max].map(|of| values.iter().copied().reduce(of).unwrap_or(median));
-            Some((*at, [low, median, high]))
-        })
-        .collect()
+    let series = measured.map(|cell| {
+        let run = report::folder::read(&cell_folder(folder, &cell.cell).join(cell.runs.get(load)?)).ok()?;
+        report::second_series(&run, name).filter(|series| !series.is_empty())
+    });
+    series.collect::<Option<Vec<_>>>().map_or_else(Vec::new, |series| by_second(&series))
+}
+
+/// The middle of each second with the lowest, median and highest value. A repeat may lack a second, for example the
+/// latency of one in which no query was answered.
+fn by_second(series: &[Vec<(f64, f64)>]) -> Vec<(f64, [f64; 3])> {
+    let mut seconds: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+    for (at, value) in series.iter().flatten() {
+        seconds.entry(*at as u64).or_default().push(*value);
+    }
+    let points = seconds.into_iter();
+    points.filter_map(|(second, values)| Some((second as f64 + 0.5, low_median_high(&values)?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repeats_are_compared_second_by_second() {
+        let [whole, gap] = [vec![(0.5, 1.0), (1.5, 2.0), (2.5, 9.0)], vec![(0.5, 3.0), (2.5, 7.0)]];
+        let expected = vec![(0.5, [1.0, 2.0, 3.0]), (1.5, [2.0; 3]), (2.5, [7.0, 8.0, 9.0])];
+        assert_eq!(by_second(&[whole, gap]), expected);
+    }
 }

@@ -17,11 +17,10 @@ impl Peers {
         Self { kind, running: Vec::new(), joining: VecDeque::new() }
     }
 
-    /// Starts the next node, and waits until it answers for all zones. Without one, nothing happens.
+    /// Starts the next node, and waits until it answers for all zones.
     pub(super) fn join(&mut self) -> Result<(), PeerError> {
-        if let Some(setup) = self.joining.pop_front() {
-            self.running.push(testbed::start(self.kind, &setup)?.wait_for_zones(&setup)?);
-        }
+        let setup = self.joining.pop_front().ok_or(PeerError::NoneLeft(self.kind))?;
+        self.running.push(testbed::start(self.kind, &setup)?.wait_for_zones(&setup)?);
         Ok(())
     }
 }

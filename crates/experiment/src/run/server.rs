@@ -19,7 +19,9 @@ use testbed::{Nodes, Peer, ZoneChange, spawn_into};
 
 /// Time limit for a signal to take effect.
 const EVENT_MAX: Duration = Duration::from_secs(2);
-/// Time limit for a server to report that it reads its configuration again.
+/// Part of the line with which servers report that they read their configuration again.
+const RELOAD_WORD: &str = "reload";
+/// Time limit for that line.
 const RELOAD_MAX: Duration = Duration::from_secs(10);
 /// Time limit for a killed process to be gone.
 const KILL_MAX: Duration = Duration::from_secs(10);
@@ -189,7 +191,7 @@ impl Server {
             Action::AddZones => return self.zones.change(&self.program, ZoneChange::Add, zones, &is_stopped),
             Action::TransferZones => return self.zones.transfer(&self.program, zones, &is_stopped),
             Action::Join => return self.join(context),
-            Action::Reload => self.reload(indices),
+            Action::Reload => return self.reload(indices),
             Action::Kill => self.kill(indices),
             Action::Pause => {
                 let before = self.processes(indices);
@@ -279,24 +281,33 @@ impl Server {
     /// Starts the next node of those that join later. Waits until it answers.
     fn join(&mut self, context: &Context<'_>) -> Result<(), String> {
         self.program.join()?;
-        let pids = self.program.pids();
-        let started = pids.get(self.nodes.len()).copied().ok_or("no node is left that could join")?;
-        let root = Identity::of(started).ok_or("the node exited")?;
+        let started = self.program.pids().get(self.nodes.len()).copied();
+        let root = started.and_then(Identity::of).ok_or("the node exited")?;
         self.nodes.push(NodeProcess { root, is_killed: false });
         context.record.add_process(root).map_err(|error| error.to_string())
     }
 
-    /// Sends SIGHUP. The effect is a new line in the output of each node.
-    fn reload(&self, indices: &[usize]) -> bool {
+    /// Sends SIGHUP to the main process of each node, and waits until its output reports the reload.
+    fn reload(&self, indices: &[usize]) -> Result<(), String> {
         // An echo has no configuration. It is measured beside the others.
         if matches!(self.program, Program::Echo(_)) {
-            return true;
+            return Ok(());
         }
-        let bytes = |index: &usize| fs::metadata(self.program.output(*index)).map_or(0, |file| file.len());
-        let before: Vec<u64> = indices.iter().map(bytes).collect();
-        process::send(&self.processes(indices), Signal::SIGHUP);
-        let have_reported = || indices.iter().zip(&before).all(|(index, before)| bytes(index) > *before);
-        process::wait_until(RELOAD_MAX, have_reported)
+        let output = |index: &usize| fs::read(self.program.output(*index)).unwrap_or_default();
+        let before: Vec<usize> = indices.iter().map(|index| output(index).len()).collect();
+        let roots: Vec<Identity> = indices.iter().map(|index| self.nodes[*index].root).collect();
+        let mut processes = self.processes(indices);
+        processes.retain(|process| roots.contains(&process.identity));
+        process::send(&processes, Signal::SIGHUP);
+        let has_reported = |(index, before): (&usize, &usize)| {
+            let output = output(index);
+            let new = String::from_utf8_lossy(output.get(*before..).unwrap_or_default());
+            new.contains(RELOAD_WORD)
+        };
+        let seconds = RELOAD_MAX.as_secs();
+        process::wait_until(RELOAD_MAX, || indices.iter().zip(&before).all(has_reported))
+            .then_some(())
+            .ok_or_else(|| format!("the output of a node did not report it within {seconds} s of SIGHUP"))
     }
 }
 
@@ -343,7 +354,7 @@ impl Program {
         match self {
             Self::Peers(peers) => peers.join().map_err(|error| error.to_string()),
             Self::Nodes(nodes) => nodes.join().map_err(|error| error.to_string()),
-            Self::Echo(_) => Ok(()),
+            Self::Echo(_) => Err("an echo has one node".into()),
         }
     }
 

@@ -245,3 +245,26 @@ fn connections(trace: &[Observed]) -> Connections {
 fn round(share: f64) -> f64 {
     (share * 1e6).round() / 1e6
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn even_clients_ask_at_equal_intervals_through_the_whole_trace() {
+        let is_even = |times: &[f64]| {
+            let mut client = Client::default();
+            for at in times {
+                let (client_address, at) = (IpAddr::from([192, 0, 2, 1]), Duration::from_secs_f64(*at));
+                let transport = Seen::Udp;
+                client.add(&Observed { at, client: client_address, port: 5_300, transport, bytes: Vec::new() });
+            }
+            client.is_even(60.0)
+        };
+        assert!(is_even(&[3.0, 13.1, 22.9, 33.0, 43.0, 53.2]));
+        assert!(!is_even(&[3.0, 13.0, 23.0, 33.0, 43.0]), "too few");
+        assert!(!is_even(&[3.0, 5.0, 23.0, 24.0, 50.0, 53.0]), "at random times");
+        assert!(!is_even(&[3.0, 3.1, 3.2, 3.3, 3.4, 3.5]), "a burst");
+        assert!(!is_even(&[3.0; 6]), "at one moment");
+    }
+}
